@@ -1,0 +1,2 @@
+# Installation rules.
+include(GNUInstallDirs)

@@ -1,0 +1,97 @@
+#include "base/cpu.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const isa_names[AG_ISA_COUNT] = {
+#define AG_ISA_NAME(NAME, name, text) #name,
+    AG_ISA_LIST(AG_ISA_NAME)
+#undef AG_ISA_NAME
+};
+
+const char *ag_isa_name(enum ag_isa isa)
+{
+    return isa_names[isa];
+}
+
+enum ag_isa ag_isa_by_name(const char *name)
+{
+    int isa = 0;
+    while (isa < AG_ISA_COUNT && strcmp(name, isa_names[isa]) != 0) {
+        ++isa;
+    }
+    return (enum ag_isa)isa;
+}
+
+#if defined(__x86_64__)
+static bool has_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
+
+bool ag_cpu_has_isa(enum ag_isa isa)
+{
+    const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                          __builtin_cpu_supports("f16c");
+    switch (isa) {
+    case AG_ISA_SCALAR:
+        return true;
+    case AG_ISA_AVX2:
+        return has_avx2;
+    case AG_ISA_AVX512:
+        return has_avx2 && has_avx512();
+    case AG_ISA_AVX512BF16:
+        return has_avx2 && has_avx512() && __builtin_cpu_supports("avx512bf16");
+    default:
+        return false;
+    }
+}
+#else
+bool ag_cpu_has_isa(enum ag_isa isa)
+{
+    return isa == AG_ISA_SCALAR;
+}
+#endif
+
+/* Intel's VDPBF16PS runs at half the rate of its FMA (measured on family 6 model 143 and 207: 86 against 175
+ * GFLOP/s of one core), so there the widened table is the faster one; AMD's runs at twice the FMA rate. */
+static bool has_slow_bf16_dot(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_is("intel");
+#else
+    return false;
+#endif
+}
+
+enum ag_isa ag_cpu_best_isa(void)
+{
+    int isa = AG_ISA_COUNT - 1;
+    while (isa > AG_ISA_SCALAR &&
+           (!ag_cpu_has_isa((enum ag_isa)isa) || (isa == AG_ISA_AVX512BF16 && has_slow_bf16_dot()))) {
+        --isa;
+    }
+    return (enum ag_isa)isa;
+}
+
+static char possible_names[64];
+
+static void list_possible(void)
+{
+    size_t used = 0;
+    for (int isa = 0; isa < AG_ISA_COUNT; ++isa) {
+        if (ag_cpu_has_isa((enum ag_isa)isa)) {
+            used += (size_t)snprintf(possible_names + used, sizeof possible_names - used, used ? ", %s" : "%s",
+                                     isa_names[isa]);
+        }
+    }
+}
+
+const char *ag_cpu_isa_names(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, list_possible);
+    return possible_names;
+}

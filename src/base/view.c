@@ -1,0 +1,91 @@
+#include "base/view.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+int64_t ag_view_elems(const struct ag_view *view)
+{
+    int64_t elems = 1;
+    for (int d = 0; d < view->rank; ++d) {
+        elems *= view->dims[d];
+    }
+    return elems;
+}
+
+bool ag_view_is_empty(const struct ag_view *view)
+{
+    for (int d = 0; d < view->rank; ++d) {
+        if (view->dims[d] == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool ag_view_is_contiguous(const struct ag_view *view)
+{
+    int64_t dense = 1;
+    if (ag_view_is_empty(view)) {
+        return true;
+    }
+    for (int d = view->rank - 1; d >= 0; --d) {
+        if (view->dims[d] != 1 && view->strides[d] != dense) {
+            return false;
+        }
+        dense *= view->dims[d];
+    }
+    return true;
+}
+
+void *ag_view_origin(const struct ag_view *view)
+{
+    return (char *)view->data + view->offset * (int64_t)ag_dtype_bytes(view->dtype);
+}
+
+/* Elements from the origin to the last element; strides are never negative (checked at creation). */
+static int64_t span_elems(const struct ag_view *view)
+{
+    int64_t last = 0;
+    for (int d = 0; d < view->rank; ++d) {
+        last += (view->dims[d] - 1) * view->strides[d];
+    }
+    return last + 1;
+}
+
+void ag_view_bytes(const struct ag_view *view, uintptr_t *begin, uintptr_t *end)
+{
+    const uintptr_t bytes = ag_dtype_bytes(view->dtype);
+    *begin = (uintptr_t)view->data + (uintptr_t)view->offset * bytes;
+    *end = ag_view_is_empty(view) ? *begin : *begin + (uintptr_t)span_elems(view) * bytes;
+}
+
+bool ag_views_overlap(const struct ag_view *a, const struct ag_view *b)
+{
+    uintptr_t a_begin, a_end, b_begin, b_end;
+    if (!a->present || !b->present || !a->data || !b->data) {
+        return false;
+    }
+    ag_view_bytes(a, &a_begin, &a_end);
+    ag_view_bytes(b, &b_begin, &b_end);
+    return a_begin < a_end && b_begin < b_end && a_begin < b_end && b_begin < a_end;
+}
+
+bool ag_view_is_inside_storage(const struct ag_view *view)
+{
+    if (view->storage_elems < 0 || ag_view_is_empty(view)) {
+        return true;
+    }
+    return view->offset >= 0 && view->offset + span_elems(view) <= view->storage_elems;
+}
+
+const char *ag_shape_text(char text[AG_SHAPE_TEXT], int rank, const int64_t *dims)
+{
+    int used = snprintf(text, AG_SHAPE_TEXT, "[");
+    for (int d = 0; d < rank && used < AG_SHAPE_TEXT; ++d) {
+        used += snprintf(text + used, (size_t)(AG_SHAPE_TEXT - used), d ? ", %" PRId64 : "%" PRId64, dims[d]);
+    }
+    if (used < AG_SHAPE_TEXT) {
+        snprintf(text + used, (size_t)(AG_SHAPE_TEXT - used), "]");
+    }
+    return text;
+}
