@@ -1,0 +1,71 @@
+/* Compiled once per instruction set: AG_ISA is its name (scalar, avx2, ...), AG_ISA_ID its enumerator and
+ * AG_ISA_HEADER its vocabulary.
+ * All loops are in the .inc files; here they are instantiated per element and panel type and put into the one symbol
+ * that this file exports. */
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include AG_ISA_HEADER
+#include "simd/simd_exp.h"
+
+#include "kernel/kernel.h"
+
+#define PASTE_(a, b) a##b
+#define PASTE(a, b)  PASTE_(a, b)
+
+#include "kernel/multiply.inc"
+
+/* --- per element type ---------------------------------------------------------------------------------- */
+
+#define ELEM      float
+#define ELEM_NAME f32
+#include "kernel/rows.inc"
+#include "kernel/pack.inc"
+#undef ELEM
+#undef ELEM_NAME
+
+#define ELEM      ag_f16
+#define ELEM_NAME f16
+#include "kernel/rows.inc"
+#include "kernel/pack.inc"
+#undef ELEM
+#undef ELEM_NAME
+
+#define ELEM      ag_bf16
+#define ELEM_NAME bf16
+#include "kernel/rows.inc"
+#include "kernel/pack.inc"
+#undef ELEM
+#undef ELEM_NAME
+
+static void exp_rows(float *to, const float *from, int64_t count)
+{
+    for (int64_t i = 0; i < count; i += V_LANES) {
+        v_store_n_f32(to + i, v_exp(v_load_n_f32(from + i, count - i)), count - i);
+    }
+}
+
+/* --- the table ----------------------------------------------------------------------------------------- */
+
+#define ROW_KERNELS(elem) {.store = store_rows_##elem, .load = load_rows_##elem, .zero = zero_rows_##elem}
+
+#define PANEL_KERNELS(panel, pair_)                                                                           \
+    {                                                                                                         \
+        .pair = pair_, .lanes = V_BLOCK * V_LANES, .vector = V_LANES, .rows = V_ROWS,                         \
+        .pack_rows = {pack_rows_f32_##panel, pack_rows_f16_##panel, pack_rows_bf16_##panel},                  \
+        .pack_lanes = {pack_lanes_f32_##panel, pack_lanes_f16_##panel, pack_lanes_bf16_##panel},              \
+        .pack_depth = {pack_depth_f32_##panel, pack_depth_f16_##panel, pack_depth_bf16_##panel},              \
+        .multiply = multiply_##panel                                                                          \
+    }
+
+extern const struct ag_kernels PASTE(ag_kernels_, AG_ISA);
+const struct ag_kernels PASTE(ag_kernels_, AG_ISA) = {
+    .isa = AG_ISA_ID,
+    .panel_of = {[AG_ELEM_F32] = AG_PANEL_F32,
+                 [AG_ELEM_F16] = AG_PANEL_F32,
+                 [AG_ELEM_BF16] = V_PREFERS_BF16 ? AG_PANEL_BF16 : AG_PANEL_F32},
+    .panel = {[AG_PANEL_F32] = PANEL_KERNELS(f32, 1), [AG_PANEL_BF16] = PANEL_KERNELS(bf16, 2)},
+    .rows = {[AG_ELEM_F32] = ROW_KERNELS(f32), [AG_ELEM_F16] = ROW_KERNELS(f16), [AG_ELEM_BF16] = ROW_KERNELS(bf16)},
+    .exp = exp_rows,
+};
