@@ -10,16 +10,28 @@ int ag_is_verbose(unsigned event)
     return (ag_config_get().verbose & event) != 0;
 }
 
-void ag_verbose(unsigned event, const char *op, const char *format, ...)
+static void write_line(const char *event, const char *op, const char *format, va_list arguments)
 {
     char text[2048];
+    vsnprintf(text, sizeof text, format, arguments);
+    fprintf(stderr, "aclgrad,%s,%s,%s\n", event, op, text);
+}
+
+void ag_report(const char *op, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    write_line("debug", op, format, arguments);
+    va_end(arguments);
+}
+
+void ag_verbose(unsigned event, const char *op, const char *format, ...)
+{
     va_list arguments;
     if (!ag_is_verbose(event)) {
         return;
     }
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    write_line(event == AG_VERBOSE_CHECK ? "check" : event == AG_VERBOSE_PLAN ? "plan" : "run", op, format, arguments);
     va_end(arguments);
-    const char *name = event == AG_VERBOSE_CHECK ? "check" : event == AG_VERBOSE_PLAN ? "plan" : "run";
-    fprintf(stderr, "aclgrad,%s,%s,%s\n", name, op, text);
 }
