@@ -2,13 +2,13 @@
 #include "base/config.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+#include "base/lock.h"
+
 static bool is_loaded;
 static struct ag_config current;
 static char problem[256]; /* what is wrong with the environment; empty when nothing is */
@@ -165,7 +165,7 @@ static void load(void)
 
 static void lock_loaded(void)
 {
-    pthread_mutex_lock(&lock);
+    ag_lock(AG_LOCK_CONFIG);
     if (!is_loaded) {
         load();
     }
@@ -175,7 +175,7 @@ struct ag_config ag_config_get(void)
 {
     lock_loaded();
     const struct ag_config config = current;
-    pthread_mutex_unlock(&lock);
+    ag_unlock(AG_LOCK_CONFIG);
     return config;
 }
 
@@ -187,7 +187,7 @@ ag_status ag_config_check(ag_status status)
     } else {
         status = AG_OK;
     }
-    pthread_mutex_unlock(&lock);
+    ag_unlock(AG_LOCK_CONFIG);
     return status;
 }
 
@@ -195,26 +195,26 @@ void ag_config_set_threads(int threads)
 {
     lock_loaded();
     current.threads = threads;
-    pthread_mutex_unlock(&lock);
+    ag_unlock(AG_LOCK_CONFIG);
 }
 
 void ag_config_set_isa(enum ag_isa isa)
 {
     lock_loaded();
     current.isa = isa;
-    pthread_mutex_unlock(&lock);
+    ag_unlock(AG_LOCK_CONFIG);
 }
 
 void ag_config_set_limits(enum ag_limits limits)
 {
     lock_loaded();
     current.limits = limits;
-    pthread_mutex_unlock(&lock);
+    ag_unlock(AG_LOCK_CONFIG);
 }
 
 void ag_config_reload(void)
 {
-    pthread_mutex_lock(&lock);
+    ag_lock(AG_LOCK_CONFIG);
     load();
-    pthread_mutex_unlock(&lock);
+    ag_unlock(AG_LOCK_CONFIG);
 }

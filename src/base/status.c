@@ -49,6 +49,13 @@ ag_status ag_fail(ag_status status, const char *format, ...)
     return status;
 }
 
+ag_status ag_fail_again(ag_status status, const char *text)
+{
+    snprintf(message, sizeof message, "%s", text);
+    has_message = true;
+    return status;
+}
+
 const char *ag_error_peek(void)
 {
     return has_message ? message : NULL;

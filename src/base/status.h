@@ -54,6 +54,9 @@ void ag_error_enter(const char *function);
 /* Writes this thread's message "EZ1001: <function>: <text>" and returns `status`. The last failure wins. */
 ag_status ag_fail(ag_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Makes `text`, a whole message that another thread kept, this thread's message; returns `status`. */
+ag_status ag_fail_again(ag_status status, const char *text);
+
 /* This thread's message, or NULL when there is none; the text stays until the next call in this thread. */
 const char *ag_error_peek(void);
 

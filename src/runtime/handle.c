@@ -1,10 +1,11 @@
 #include "runtime/handle.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdlib.h>
+
+#include "base/lock.h"
+#include "base/memory.h"
 
 /* A handle's 64 bits, from the top:  prefix 8 | kind 5 | generation 27 | slot 24.
  * The prefix makes it a non-canonical address: no pointer that a program can hold is equal to a handle. */
@@ -25,7 +26,6 @@ struct slot {
 enum { CHUNK_SLOTS = 4096, MOST_CHUNKS = (1 << SLOT_BITS) / CHUNK_SLOTS };
 static _Atomic(struct slot *) chunks[MOST_CHUNKS];
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int64_t slot_count;
 static int64_t first_free = -1;
 static _Atomic int64_t live_counts[AG_HANDLE_KINDS];
@@ -62,7 +62,7 @@ static int64_t take_slot(void)
         return -1;
     }
     if (slot_count % CHUNK_SLOTS == 0) {
-        struct slot *chunk = calloc(CHUNK_SLOTS, sizeof *chunk);
+        struct slot *chunk = ag_alloc_zeroed(CHUNK_SLOTS * sizeof *chunk);
         if (!chunk) {
             return -1;
         }
@@ -74,7 +74,7 @@ static int64_t take_slot(void)
 void *ag_handle_create(enum ag_handle_kind kind, void *object)
 {
     uint64_t id = 0;
-    pthread_mutex_lock(&lock);
+    ag_lock(AG_LOCK_HANDLES);
     const int64_t index = take_slot();
     if (index >= 0) {
         struct slot *slot = slot_at(index);
@@ -85,7 +85,7 @@ void *ag_handle_create(enum ag_handle_kind kind, void *object)
         atomic_store_explicit(&slot->id, id, memory_order_release);
         atomic_fetch_add(&live_counts[kind], 1);
     }
-    pthread_mutex_unlock(&lock);
+    ag_unlock(AG_LOCK_HANDLES);
     return (void *)(uintptr_t)id; /* id 0 is NULL */
 }
 
@@ -105,7 +105,7 @@ void *ag_handle_get(enum ag_handle_kind kind, const void *handle)
 void *ag_handle_remove(enum ag_handle_kind kind, const void *handle)
 {
     void *object;
-    pthread_mutex_lock(&lock);
+    ag_lock(AG_LOCK_HANDLES);
     object = ag_handle_get(kind, handle);
     if (object) {
         const int64_t index = (int64_t)((uintptr_t)handle & SLOT_MASK);
@@ -116,7 +116,7 @@ void *ag_handle_remove(enum ag_handle_kind kind, const void *handle)
         first_free = index;
         atomic_fetch_sub(&live_counts[kind], 1);
     }
-    pthread_mutex_unlock(&lock);
+    ag_unlock(AG_LOCK_HANDLES);
     return object;
 }
 
@@ -149,7 +149,7 @@ int64_t ag_handle_count(enum ag_handle_kind kind)
 void ag_handle_each(enum ag_handle_kind kind, void (*visit)(void *handle, void *object, void *context),
                     void *context)
 {
-    pthread_mutex_lock(&lock);
+    ag_lock(AG_LOCK_HANDLES);
     for (int64_t index = 0; index < slot_count; ++index) {
         struct slot *slot = slot_at(index);
         const uint64_t id = atomic_load(&slot->id);
@@ -157,5 +157,5 @@ void ag_handle_each(enum ag_handle_kind kind, void (*visit)(void *handle, void *
             visit((void *)(uintptr_t)id, atomic_load(&slot->object), context);
         }
     }
-    pthread_mutex_unlock(&lock);
+    ag_unlock(AG_LOCK_HANDLES);
 }
