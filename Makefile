@@ -1,0 +1,39 @@
+# The front door: a thin task runner over CMake. `make help` lists the tasks. What a task needs it installs (see
+# tools/setup.sh and cmake/packages.txt), into build/ and build-*/ it builds.
+PREFIX ?= /usr/local
+QEMU_PACKAGES := $(if $(filter x86_64,$(shell uname -m)),test-qemu)
+
+.PHONY: all demo test test-long lint format install clean help
+
+all:            ## build/lib/libaclgrad.so and .a
+	@tools/setup.sh build
+	@cmake --preset release $(if $(wildcard build/CMakeCache.txt),,-DACLGRAD_TESTS=OFF)
+	@cmake --build build
+
+demo: all       ## the three operators on realistic inputs, checked and timed: one table
+	@build/bin/aclgrad_demo
+
+test:           ## all short tests: release, sanitizers, emulated CPUs (minutes)
+	@tools/setup.sh build test $(QEMU_PACKAGES)
+	@tests/run.sh short
+
+test-long:      ## sweeps, thread and memory sanitizers, failing allocations, mutations (an hour)
+	@tools/setup.sh build test long $(QEMU_PACKAGES)
+	@tests/run.sh long
+
+lint:           ## format, clang-tidy, shellcheck, figures
+	@tools/setup.sh build test lint
+	@tests/lint/run.sh
+
+format:         ## rewrites the sources in the house format
+	@tools/setup.sh lint
+	@git ls-files '*.c' '*.h' '*.inc' '*.cpp' | xargs clang-format -i
+
+install: all    ## headers, libraries, pkg-config file and CMake package under PREFIX (default /usr/local)
+	@cmake --install build --prefix "$(PREFIX)"
+
+clean:          ## removes build/ and build-*/
+	@rm -rf build build-*/
+
+help:           ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/make \1\t\2/p' Makefile | expand -t 18
