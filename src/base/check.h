@@ -11,8 +11,7 @@
 #define AG_REQUIRE(condition, status, ...)                                                                    \
     do {                                                                                                      \
         if (!(condition)) {                                                                                   \
-            ag_fail(AG_##status, __VA_ARGS__);                                                                \
-            return AG_##status; /* a constant, so that compilers see that this is not AG_OK */                \
+            return ag_fail(AG_##status, __VA_ARGS__);                                                         \
         }                                                                                                     \
     } while (0)
 
