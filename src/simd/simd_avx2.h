@@ -103,15 +103,25 @@ V_INLINE v_f32 v_widen_bf16(__m128i x) { return _mm256_castsi256_ps(_mm256_slli_
 V_INLINE __m128i v_narrow_f16(v_f32 x) { return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT); }
 
 /* Nearest even; a NaN keeps its sign and upper payload and becomes quiet. */
-V_INLINE __m128i v_narrow_bf16(v_f32 x)
+V_INLINE __m256i v_bf16_bits(v_f32 x) /* in the high half of each word; the low half is undefined */
 {
     const __m256i bits = _mm256_castps_si256(x);
     const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
     const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x00400000));
     const v_mask is_nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
-    const __m256i high = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, is_nan), 16);
+    return _mm256_blendv_epi8(rounded, quiet, is_nan);
+}
+
+V_INLINE __m128i v_narrow_bf16(v_f32 x)
+{
+    const __m256i high = _mm256_srli_epi32(v_bf16_bits(x), 16);
     return _mm_packus_epi32(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1));
+}
+
+V_INLINE v_f32 v_round_bf16(v_f32 x)
+{
+    return _mm256_castsi256_ps(_mm256_and_si256(v_bf16_bits(x), _mm256_set1_epi32((int)0xffff0000u)));
 }
 
 V_INLINE v_f32 v_load_f32(const float *p) { return _mm256_loadu_ps(p); }

@@ -70,14 +70,20 @@ V_INLINE __m256i v_narrow_f16(v_f32 x) { return _mm512_cvtps_ph(x, _MM_FROUND_TO
 
 /* Nearest even; a NaN keeps its sign and upper payload and becomes quiet. In integers even where there is an
  * instruction: that one flushes subnormals. */
-V_INLINE __m256i v_narrow_bf16(v_f32 x)
+V_INLINE __m512i v_bf16_bits(v_f32 x) /* in the high half of each word; the low half is undefined */
 {
     const __m512i bits = _mm512_castps_si512(x);
     const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
     const __mmask16 is_nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-    const __m512i chosen = _mm512_mask_or_epi32(rounded, is_nan, bits, _mm512_set1_epi32(0x00400000));
-    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(chosen, 16));
+    return _mm512_mask_or_epi32(rounded, is_nan, bits, _mm512_set1_epi32(0x00400000));
+}
+
+V_INLINE __m256i v_narrow_bf16(v_f32 x) { return _mm512_cvtepi32_epi16(_mm512_srli_epi32(v_bf16_bits(x), 16)); }
+
+V_INLINE v_f32 v_round_bf16(v_f32 x)
+{
+    return _mm512_castsi512_ps(_mm512_and_si512(v_bf16_bits(x), _mm512_set1_epi32((int)0xffff0000u)));
 }
 
 V_INLINE v_f32 v_load_f32(const float *p) { return _mm512_loadu_ps(p); }

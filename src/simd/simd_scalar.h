@@ -60,6 +60,8 @@ V_INLINE v_f32 v_load_n_f32(const float *p, int64_t n) { return n > 0 ? *p : 0.0
 V_INLINE v_f32 v_load_n_f16(const ag_f16 *p, int64_t n) { return n > 0 ? ag_f16_to_f32(*p) : 0.0f; }
 V_INLINE v_f32 v_load_n_bf16(const ag_bf16 *p, int64_t n) { return n > 0 ? ag_bf16_to_f32(*p) : 0.0f; }
 
+V_INLINE v_f32 v_round_bf16(v_f32 x) { return ag_bf16_to_f32(ag_f32_to_bf16(x)); } /* to a bf16 number */
+
 V_INLINE void v_store_f32(float *p, v_f32 x) { *p = x; }
 V_INLINE void v_store_f16(ag_f16 *p, v_f32 x) { *p = ag_f32_to_f16(x); }
 V_INLINE void v_store_bf16(ag_bf16 *p, v_f32 x) { *p = ag_f32_to_bf16(x); }
