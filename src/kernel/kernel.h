@@ -8,6 +8,7 @@
 
 #include "base/cpu.h"
 #include "base/dtype.h"
+#include "kernel/indexer_kernels.h"
 #include "kernel/panel_kernels.h"
 
 struct ag_kernels {
@@ -15,6 +16,7 @@ struct ag_kernels {
     enum ag_panel panel_of[AG_ELEM_COUNT]; /* the panel type in which inputs of an element type are computed */
     struct ag_panel_kernels panel[AG_PANEL_COUNT];
     struct ag_row_kernels rows[AG_ELEM_COUNT];
+    struct ag_indexer_kernels indexer[AG_PANEL_COUNT];
 
     /* rows x cols floats: to[i] = e^from[i]; for tests of simd_exp.h. In place is fine. */
     void (*exp)(float *to, const float *from, int64_t count);

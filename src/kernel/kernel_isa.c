@@ -15,6 +15,8 @@
 #define PASTE(a, b)  PASTE_(a, b)
 
 #include "kernel/multiply.inc"
+#include "kernel/indexer_score.inc"
+#include "kernel/indexer_scatter.inc"
 
 /* --- per element type ---------------------------------------------------------------------------------- */
 
@@ -59,6 +61,9 @@ static void exp_rows(float *to, const float *from, int64_t count)
         .multiply = multiply_##panel                                                                          \
     }
 
+#define INDEXER_KERNELS(panel)                                                                                \
+    {.score = indexer_score_##panel, .gather = indexer_gather_##panel, .scatter = indexer_scatter_##panel}
+
 extern const struct ag_kernels PASTE(ag_kernels_, AG_ISA);
 const struct ag_kernels PASTE(ag_kernels_, AG_ISA) = {
     .isa = AG_ISA_ID,
@@ -67,5 +72,6 @@ const struct ag_kernels PASTE(ag_kernels_, AG_ISA) = {
                  [AG_ELEM_BF16] = V_PREFERS_BF16 ? AG_PANEL_BF16 : AG_PANEL_F32},
     .panel = {[AG_PANEL_F32] = PANEL_KERNELS(f32, 1), [AG_PANEL_BF16] = PANEL_KERNELS(bf16, 2)},
     .rows = {[AG_ELEM_F32] = ROW_KERNELS(f32), [AG_ELEM_F16] = ROW_KERNELS(f16), [AG_ELEM_BF16] = ROW_KERNELS(bf16)},
+    .indexer = {[AG_PANEL_F32] = INDEXER_KERNELS(f32), [AG_PANEL_BF16] = INDEXER_KERNELS(bf16)},
     .exp = exp_rows,
 };
