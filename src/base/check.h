@@ -11,7 +11,8 @@
 #define AG_REQUIRE(condition, status, ...)                                                                    \
     do {                                                                                                      \
         if (!(condition)) {                                                                                   \
-            return ag_fail(AG_##status, __VA_ARGS__);                                                         \
+            ag_fail(AG_##status, __VA_ARGS__);                                                                \
+            return AG_##status; /* a constant, so that compilers see that this is not AG_OK */                \
         }                                                                                                     \
     } while (0)
 

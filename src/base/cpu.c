@@ -4,6 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 static const char *const isa_names[AG_ISA_COUNT] = {
 #define AG_ISA_NAME(NAME, name, text) #name,
     AG_ISA_LIST(AG_ISA_NAME)
@@ -25,6 +29,14 @@ enum ag_isa ag_isa_by_name(const char *name)
 }
 
 #if defined(__x86_64__)
+/* clang 14's __builtin_cpu_supports does not know this name. Asked for together with AVX2 only, which says that the
+ * operating system keeps the registers. */
+static bool has_f16c(void)
+{
+    unsigned eax, ebx, ecx, edx;
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+}
+
 static bool has_avx512(void)
 {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -33,8 +45,7 @@ static bool has_avx512(void)
 
 bool ag_cpu_has_isa(enum ag_isa isa)
 {
-    const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                          __builtin_cpu_supports("f16c");
+    const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
     switch (isa) {
     case AG_ISA_SCALAR:
         return true;

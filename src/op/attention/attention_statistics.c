@@ -151,7 +151,7 @@ static void probe_layouts(const struct attention_problem *p, int64_t busy, bool 
 {
     int probes = 0;
     for (int k = 0; k < MOST_TRIES && probes < MOST_PROBES && (fits[AG_SOFTMAX_TND] || fits[AG_SOFTMAX_NTD]); ++k) {
-        double slack;
+        double slack = 0;
         const struct probe at = pick_probe(p, busy, k);
         const double want = readings_differ(p, &at) ? log_sum_exp(p, &at, &slack) : -INFINITY;
         if (!isfinite(want)) {
