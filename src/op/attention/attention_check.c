@@ -1,10 +1,10 @@
 /* Arguments -> problem. The checks stand in the order in which the contract lists them, so that a call with several
  * faults always names the same one. Nothing here reads tensor data. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/memory.h"
 #include "op/attention/attention.h"
 #include "op/attention/attention_lengths.h"
 #include "runtime/tensor.h"
@@ -309,7 +309,7 @@ static ag_status check_statistics_given(const struct attention_problem *p)
 static ag_status make_sequences(const struct checker *c)
 {
     struct attention_problem *p = c->p;
-    struct attention_sequence *sequences = calloc((size_t)c->query_lengths.count, sizeof *sequences);
+    struct attention_sequence *sequences = ag_alloc_zeroed((size_t)c->query_lengths.count * sizeof *sequences);
     AG_REQUIRE(sequences, CREATE_EXECUTOR, "out of memory for %" PRId64 " sequences", c->query_lengths.count);
     attention_lay_out_sequences(&c->query_lengths, &c->key_lengths, sequences);
     for (int64_t b = 0; b < c->query_lengths.count; ++b) {
@@ -695,6 +695,6 @@ ag_status attention_check(const struct attention_args *args, struct attention_pr
 
 void attention_release(struct attention_problem *problem)
 {
-    free((void *)problem->sequences);
+    ag_free((void *)problem->sequences);
     problem->sequences = NULL;
 }

@@ -1,11 +1,11 @@
 /* The definition of the operator, in double, and beside every value the bound that a right implementation in fp32 (with
  * P and dS rounded to the 16-bit type) keeps. Plain loops in the order of the formulas; no tiling, no shortcuts. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/elem.h"
+#include "base/memory.h"
 #include "op/attention/attention.h"
 
 #define EPS 0x1p-24 /* unit roundoff of fp32 */
@@ -194,7 +194,7 @@ static ag_status open_inputs(struct ref *r)
     for (int i = 0; i < INPUTS; ++i) {
         elems += shapes[i].view->present ? ag_view_elems(shapes[i].view) : 0;
     }
-    double *next = r->block = malloc((size_t)elems * sizeof *r->block);
+    double *next = r->block = ag_alloc((size_t)elems * sizeof *r->block);
     AG_REQUIRE(r->block, CREATE_EXECUTOR, "reference: out of memory for %lld elements", (long long)elems);
     for (int i = 0; i < INPUTS; ++i) {
         const struct ag_view *view = shapes[i].view;
@@ -257,6 +257,6 @@ ag_status attention_ref(const struct attention_problem *problem, enum ag_softmax
     for (int k = 0; k < RESULTS; ++k) {
         finish(&r, results[k].value, results[k].bound, results[k].count, results[k].scale);
     }
-    free(r.block);
+    ag_free(r.block);
     return AG_OK;
 }

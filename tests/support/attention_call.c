@@ -1,0 +1,363 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aclnnop/aclnn_flash_attention_score_grad.h"
+#include "support/attention.h"
+
+/* --- tensors --------------------------------------------------------------------------------------------- */
+
+/* A [rows, heads, dim] tensor in the memory order of the case. */
+static struct test_tensor create_tensor(const struct attention_case *c, int dtype, int64_t rows, int64_t heads,
+                                        int64_t dim)
+{
+    const int64_t dims[3] = {rows, heads, dim};
+    switch (c->views) {
+    case TEST_VIEWS_PADDED:
+        return test_tensor_create_strided(dtype, 3, dims, (int64_t[]){heads * (dim + 3) + 5, dim + 3, 1}, 7);
+    case TEST_VIEWS_TRANSPOSED:
+        return test_tensor_create_strided(dtype, 3, dims, (int64_t[]){dim, rows * dim, 1}, 0);
+    case TEST_VIEWS_SPREAD:
+        return test_tensor_create_strided(dtype, 3, dims, (int64_t[]){heads * dim * 3, dim * 3, 3}, 1);
+    default:
+        return test_tensor_create(dtype, 3, dims);
+    }
+}
+
+static void create_inputs(struct attention_call *call)
+{
+    const struct attention_case *c = &call->c;
+    call->q = create_tensor(c, c->dtype, call->t1, c->n1, c->d);
+    call->k = create_tensor(c, c->dtype, call->t2, c->n2, c->d);
+    call->v = create_tensor(c, c->dtype, call->t2, c->n2, c->dv);
+    call->dy = create_tensor(c, c->dtype, call->t1, c->n1, c->dv);
+    call->out = create_tensor(c, c->dtype, call->t1, c->n1, c->dv);
+    call->max = create_tensor(c, AG_FLOAT, call->t1, c->n1, 8);
+    call->sum = create_tensor(c, AG_FLOAT, call->t1, c->n1, 8);
+    if (c->dr) {
+        call->qr = create_tensor(c, c->dtype, call->t1, c->n1, c->dr);
+        call->kr = create_tensor(c, c->dtype, call->t2, c->n2, c->dr);
+    }
+}
+
+static void create_outputs(struct attention_call *call)
+{
+    const struct attention_case *c = &call->c;
+    call->dq = create_tensor(c, c->dtype, call->t1, c->n1, c->d);
+    call->dk = create_tensor(c, c->dtype, call->t2, c->n2, c->d);
+    call->dv = create_tensor(c, c->dtype, call->t2, c->n2, c->dv);
+    if (c->dr) {
+        call->dqr = create_tensor(c, c->dtype, call->t1, c->n1, c->dr);
+        call->dkr = create_tensor(c, c->dtype, call->t2, c->n2, c->dr);
+    }
+}
+
+/* --- the mask -------------------------------------------------------------------------------------------- */
+
+static int mask_byte(const struct attention_case *c, struct test_random *random, int64_t i, int64_t j)
+{
+    const int nonzero = (int)test_random_between(random, 1, 255);
+    switch (c->mask_bytes) {
+    case TEST_MASK_RANDOM:
+        return test_random_below(random, 3) == 0 ? nonzero : 0;
+    case TEST_MASK_ONES:
+        return nonzero;
+    case TEST_MASK_HOLES:
+        return i % 5 == 2 || j % 7 == 3 ? nonzero : 0;
+    default:
+        return 0;
+    }
+}
+
+static int64_t most_rows(const struct attention_case *c, const int64_t *ends)
+{
+    int64_t most = 0;
+    for (int64_t b = 0; b < c->count; ++b) {
+        const int64_t rows = attention_case_rows(c, ends, b).count;
+        most = rows > most ? rows : most;
+    }
+    return most;
+}
+
+static void create_mask(struct attention_call *call, struct test_random *random)
+{
+    const struct attention_case *c = &call->c;
+    int64_t dims[4] = {1, 1, most_rows(c, c->q_ends) + c->mask_extra, most_rows(c, c->kv_ends) + c->mask_extra};
+    if (c->mask_shape == TEST_MASK_NONE) {
+        return;
+    }
+    if (c->mask_shape == TEST_MASK_COMPRESSED) {
+        const int64_t compressed[2] = {c->mode == 6 ? 3072 : 2048, 2048};
+        call->mask = test_tensor_create(AG_UINT8, 2, compressed);
+        memset(call->mask.view.data, 0x3c, call->mask.buffer.bytes); /* never read */
+        return;
+    }
+    dims[0] = c->mask_shape == TEST_MASK_B1SS || c->mask_shape == TEST_MASK_BNSS ? c->count : 1;
+    dims[1] = c->mask_shape == TEST_MASK_BNSS ? c->n1 : 1;
+    const int rank = c->mask_shape == TEST_MASK_SS ? 2 : 4;
+    call->mask = test_tensor_create(c->seed % 2 ? AG_BOOL : AG_UINT8, rank, rank == 2 ? dims + 2 : dims);
+    for (int64_t at = 0; at < test_tensor_elems(&call->mask); ++at) {
+        const int64_t i = at / dims[3] % dims[2], j = at % dims[3];
+        test_tensor_set(&call->mask, at, mask_byte(c, random, i, j));
+    }
+}
+
+/* --- statistics ------------------------------------------------------------------------------------------ */
+
+static int64_t statistics_row(const struct attention_call *call, enum ag_softmax_layout layout, int64_t b, int64_t n,
+                              int64_t i)
+{
+    const struct attention_rows rows = attention_case_rows(&call->c, call->c.q_ends, b);
+    switch (layout) {
+    case AG_SOFTMAX_TND:
+        return (rows.begin + i) * call->c.n1 + n;
+    case AG_SOFTMAX_NTD:
+        return n * call->t1 + rows.begin + i;
+    default:
+        return rows.begin * call->c.n1 + n * rows.count + i;
+    }
+}
+
+static void store_row(struct attention_call *call, int64_t row, double max, double sum)
+{
+    for (int lane = 0; lane < 8; ++lane) {
+        test_tensor_set(&call->max, row * 8 + lane, lane == 0 ? max : NAN);
+        test_tensor_set(&call->sum, row * 8 + lane, lane == 0 ? sum : NAN);
+    }
+}
+
+void attention_call_store_statistics(struct attention_call *call, enum ag_softmax_layout layout)
+{
+    const struct attention_case *c = &call->c;
+    for (int64_t row = 0; row < call->t1 * c->n1; ++row) {
+        store_row(call, row, NAN, NAN);
+    }
+    for (int64_t b = 0; b < c->count; ++b) {
+        const struct attention_rows rows = attention_case_rows(c, c->q_ends, b);
+        for (int64_t n = 0; n < c->n1; ++n) {
+            for (int64_t i = 0; i < rows.count; ++i) {
+                const int64_t from = (rows.begin + i) * c->n1 + n;
+                store_row(call, statistics_row(call, layout, b, n, i), call->doubles.max[from],
+                          call->doubles.sum[from]);
+            }
+        }
+    }
+    for (int64_t at = 0; at < test_tensor_elems(&call->out); ++at) {
+        test_tensor_set(&call->out, at, call->doubles.out[at]);
+    }
+}
+
+/* --- create, destroy ------------------------------------------------------------------------------------- */
+
+/* Rows from `first` on become NaN. */
+static void poison_rows(struct test_tensor *tensor, int64_t first)
+{
+    const int64_t row = tensor->handle ? tensor->view.dims[1] * tensor->view.dims[2] : 0;
+    for (int64_t at = first * row; row && at < test_tensor_elems(tensor); ++at) {
+        test_tensor_set(tensor, at, NAN);
+    }
+}
+
+static void poison_slack(struct attention_call *call)
+{
+    const int64_t q = call->t1 - call->c.q_slack, kv = call->t2 - call->c.kv_slack;
+    poison_rows(&call->q, q);
+    poison_rows(&call->qr, q);
+    poison_rows(&call->dy, q);
+    poison_rows(&call->out, q);
+    poison_rows(&call->k, kv);
+    poison_rows(&call->kr, kv);
+    poison_rows(&call->v, kv);
+}
+
+static double *doubles_of(const struct test_tensor *tensor)
+{
+    return tensor->handle ? test_tensor_to_doubles(tensor) : NULL;
+}
+
+static void fill(struct attention_call *call, struct test_random *random)
+{
+    struct attention_doubles *x = &call->doubles;
+    const size_t rows = (size_t)(call->t1 * call->c.n1);
+    test_tensor_fill_normal(&call->q, random, call->c.deviation);
+    test_tensor_fill_normal(&call->k, random, call->c.deviation);
+    test_tensor_fill_normal(&call->v, random, 1);
+    test_tensor_fill_normal(&call->dy, random, 1);
+    if (call->c.dr) {
+        test_tensor_fill_normal(&call->qr, random, call->c.deviation);
+        test_tensor_fill_normal(&call->kr, random, call->c.deviation);
+    }
+    *x = (struct attention_doubles){doubles_of(&call->q), doubles_of(&call->qr), doubles_of(&call->k),
+                                    doubles_of(&call->kr), doubles_of(&call->v), calloc(rows + 1, sizeof(double)),
+                                    calloc(rows + 1, sizeof(double)),
+                                    calloc(rows * (size_t)call->c.dv + 1, sizeof(double))};
+    assert_true(x->max && x->sum && x->out);
+    attention_forward(call, x);
+    attention_call_store_statistics(call, call->c.layout);
+    poison_slack(call);
+}
+
+static void set_args(struct attention_call *call)
+{
+    const struct attention_case *c = &call->c;
+    call->args = (struct attention_args){
+        .query = call->q.handle, .query_rope = call->qr.handle, .key = call->k.handle, .key_rope = call->kr.handle,
+        .value = call->v.handle, .dy = call->dy.handle, .atten_mask = call->mask.handle,
+        .softmax_max = call->max.handle, .softmax_sum = call->sum.handle, .attention_in = call->out.handle,
+        .prefix = call->prefix, .actual_seq_q = call->q_list, .actual_seq_kv = call->kv_list, .scale = c->scale,
+        .keep_prob = 1, .pre_tokens = c->pre, .next_tokens = c->next, .head_num = c->n1, .input_layout = "TND",
+        .sparse_mode = c->mode, .pse_type = 1, .dq = call->dq.handle, .dq_rope = call->dqr.handle,
+        .dk = call->dk.handle, .dk_rope = call->dkr.handle, .dv = call->dv.handle,
+        .workspace_size = &call->workspace_size, .executor = &call->executor};
+}
+
+void attention_call_create(struct attention_call *call, const struct attention_case *c)
+{
+    struct test_random random = test_random_seed(c->seed + 1);
+    *call = (struct attention_call){.c = attention_case_with_defaults(*c)};
+    call->t1 = attention_case_last_end(call->c.q_ends, call->c.count) + c->q_slack;
+    call->t2 = attention_case_last_end(call->c.kv_ends, call->c.count) + c->kv_slack;
+    create_inputs(call);
+    create_outputs(call);
+    create_mask(call, &random);
+    call->q_list = aclCreateIntArray(call->c.q_ends, (uint64_t)call->c.count);
+    call->kv_list = aclCreateIntArray(call->c.kv_ends, (uint64_t)call->c.count);
+    call->prefix = c->mode == 6 ? aclCreateIntArray(call->c.prefix, (uint64_t)call->c.count) : NULL;
+    fill(call, &random);
+    set_args(call);
+}
+
+static void destroy_tensor(struct test_tensor *tensor)
+{
+    if (tensor->handle) {
+        test_tensor_check_gaps(tensor);
+        test_tensor_destroy(tensor);
+    }
+}
+
+void attention_call_destroy(struct attention_call *call)
+{
+    struct test_tensor *tensors[] = {&call->q, &call->qr, &call->k, &call->kr, &call->v, &call->dy, &call->mask,
+                                     &call->max, &call->sum, &call->out, &call->dq, &call->dqr, &call->dk, &call->dkr,
+                                     &call->dv};
+    double *doubles[] = {call->doubles.q, call->doubles.qr, call->doubles.k, call->doubles.kr, call->doubles.v,
+                         call->doubles.max, call->doubles.sum, call->doubles.out};
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; ++i) {
+        destroy_tensor(tensors[i]);
+    }
+    for (size_t i = 0; i < sizeof doubles / sizeof *doubles; ++i) {
+        free(doubles[i]);
+    }
+    aclDestroyIntArray(call->q_list);
+    aclDestroyIntArray(call->kv_list);
+    aclDestroyIntArray(call->prefix);
+}
+
+/* --- the call -------------------------------------------------------------------------------------------- */
+
+aclnnStatus attention_call_phase1(struct attention_call *call)
+{
+    const struct attention_args *a = &call->args;
+    return aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize(
+        a->query, a->query_rope, a->key, a->key_rope, a->value, a->dy, a->pse_shift, a->drop_mask, a->padding_mask,
+        a->atten_mask, a->softmax_max, a->softmax_sum, a->softmax_in, a->attention_in, a->prefix, a->actual_seq_q,
+        a->actual_seq_kv, a->q_start, a->kv_start, a->scale, a->keep_prob, a->pre_tokens, a->next_tokens, a->head_num,
+        (char *)a->input_layout, a->inner_precise, a->sparse_mode, a->pse_type, a->dq, a->dq_rope, a->dk, a->dk_rope,
+        a->dv, a->dpse, (uint64_t *)a->workspace_size, (aclOpExecutor **)a->executor);
+}
+
+static void poison_outputs(struct attention_call *call)
+{
+    struct test_tensor *outputs[] = {&call->dq, &call->dqr, &call->dk, &call->dkr, &call->dv};
+    for (int i = 0; i < 5; ++i) {
+        if (outputs[i]->handle) {
+            test_tensor_fill_bytes(outputs[i], 0xff);
+        }
+    }
+}
+
+void attention_call_run(struct attention_call *call)
+{
+    poison_outputs(call);
+    aclnnStatus status = attention_call_phase1(call);
+    if (status != 0) {
+        fail_msg("phase 1: %d %s\n%s", status, ag_error_take(), attention_case_text(&call->c));
+    }
+    struct test_buffer workspace = test_buffer_create(call->workspace_size, 1);
+    memset(workspace.data, 0xff, workspace.bytes);
+    status = aclnnFlashAttentionUnpaddingScoreGradV3(workspace.data, call->workspace_size, call->executor, NULL);
+    if (status != 0) {
+        fail_msg("phase 2: %d %s\n%s", status, ag_error_take(), attention_case_text(&call->c));
+    }
+    test_buffer_destroy(&workspace);
+}
+
+/* --- the comparison -------------------------------------------------------------------------------------- */
+
+static double *doubles(int64_t count)
+{
+    double *values = malloc((size_t)(count + 1) * sizeof *values);
+    assert_non_null(values);
+    return values;
+}
+
+static struct attention_ref create_ref(const struct attention_call *call)
+{
+    const struct attention_case *c = &call->c;
+    const int64_t q = call->t1 * c->n1, k = call->t2 * c->n2;
+    return (struct attention_ref){doubles(q * c->d), doubles(q * c->d), doubles(q * c->dr), doubles(q * c->dr),
+                                  doubles(k * c->d), doubles(k * c->d), doubles(k * c->dr), doubles(k * c->dr),
+                                  doubles(k * c->dv), doubles(k * c->dv)};
+}
+
+static void destroy_ref(struct attention_ref *ref)
+{
+    double *all[] = {ref->dq, ref->dq_bound, ref->dq_rope, ref->dq_rope_bound, ref->dk, ref->dk_bound, ref->dk_rope,
+                     ref->dk_rope_bound, ref->dv, ref->dv_bound};
+    for (size_t i = 0; i < sizeof all / sizeof *all; ++i) {
+        free(all[i]);
+    }
+}
+
+static double compare(const struct attention_call *call, const char *name, const struct test_tensor *got,
+                      const double *want, const double *bound)
+{
+    return got->handle ? test_compare(name, got, want, bound, attention_case_text(&call->c)) : 0;
+}
+
+double attention_call_compare(struct attention_call *call, enum ag_softmax_layout layout)
+{
+    struct attention_problem problem;
+    struct attention_ref ref = create_ref(call);
+    assert_int_equal(attention_check(&call->args, &problem), AG_OK);
+    assert_int_equal(attention_ref(&problem, layout, &ref), AG_OK);
+    const double worst[] = {compare(call, "dv", &call->dv, ref.dv, ref.dv_bound),
+                            compare(call, "dq", &call->dq, ref.dq, ref.dq_bound),
+                            compare(call, "dk", &call->dk, ref.dk, ref.dk_bound),
+                            compare(call, "dqRope", &call->dqr, ref.dq_rope, ref.dq_rope_bound),
+                            compare(call, "dkRope", &call->dkr, ref.dk_rope, ref.dk_rope_bound)};
+    attention_release(&problem);
+    destroy_ref(&ref);
+    double most = 0;
+    for (int i = 0; i < 5; ++i) {
+        most = worst[i] > most ? worst[i] : most;
+    }
+    return most;
+}
+
+double attention_call_verify(struct attention_call *call)
+{
+    attention_call_run(call);
+    return attention_call_compare(call, call->c.layout);
+}
+
+void attention_call_assert_same(const struct attention_call *a, const struct attention_call *b)
+{
+    test_assert_same_bits("dv", &a->dv, &b->dv);
+    test_assert_same_bits("dq", &a->dq, &b->dq);
+    test_assert_same_bits("dk", &a->dk, &b->dk);
+    if (a->dqr.handle) {
+        test_assert_same_bits("dqRope", &a->dqr, &b->dqr);
+        test_assert_same_bits("dkRope", &a->dkr, &b->dkr);
+    }
+}
