@@ -9,6 +9,7 @@
 #include "base/cpu.h"
 #include "base/dtype.h"
 #include "kernel/indexer_kernels.h"
+#include "kernel/moe_kernels.h"
 #include "kernel/panel_kernels.h"
 
 struct ag_kernels {
@@ -16,6 +17,7 @@ struct ag_kernels {
     enum ag_panel panel_of[AG_ELEM_COUNT]; /* the panel type in which inputs of an element type are computed */
     struct ag_panel_kernels panel[AG_PANEL_COUNT];
     struct ag_row_kernels rows[AG_ELEM_COUNT];
+    struct ag_moe_kernels moe;
     struct ag_indexer_kernels indexer[AG_PANEL_COUNT];
 
     /* rows x cols floats: to[i] = e^from[i]; for tests of simd_exp.h. In place is fine. */

@@ -14,6 +14,7 @@
 #define PASTE_(a, b) a##b
 #define PASTE(a, b)  PASTE_(a, b)
 
+#include "kernel/moe_rows.inc"
 #include "kernel/multiply.inc"
 #include "kernel/indexer_score.inc"
 #include "kernel/indexer_scatter.inc"
@@ -24,6 +25,7 @@
 #define ELEM_NAME f32
 #include "kernel/rows.inc"
 #include "kernel/pack.inc"
+#include "kernel/moe_unpermute_grad.inc"
 #undef ELEM
 #undef ELEM_NAME
 
@@ -31,6 +33,7 @@
 #define ELEM_NAME f16
 #include "kernel/rows.inc"
 #include "kernel/pack.inc"
+#include "kernel/moe_unpermute_grad.inc"
 #undef ELEM
 #undef ELEM_NAME
 
@@ -38,6 +41,7 @@
 #define ELEM_NAME bf16
 #include "kernel/rows.inc"
 #include "kernel/pack.inc"
+#include "kernel/moe_unpermute_grad.inc"
 #undef ELEM
 #undef ELEM_NAME
 
@@ -73,5 +77,7 @@ const struct ag_kernels PASTE(ag_kernels_, AG_ISA) = {
     .panel = {[AG_PANEL_F32] = PANEL_KERNELS(f32, 1), [AG_PANEL_BF16] = PANEL_KERNELS(bf16, 2)},
     .rows = {[AG_ELEM_F32] = ROW_KERNELS(f32), [AG_ELEM_F16] = ROW_KERNELS(f16), [AG_ELEM_BF16] = ROW_KERNELS(bf16)},
     .indexer = {[AG_PANEL_F32] = INDEXER_KERNELS(f32), [AG_PANEL_BF16] = INDEXER_KERNELS(bf16)},
+    .moe = {.scale_dot = {moe_scale_dot_f32, moe_scale_dot_f16, moe_scale_dot_bf16},
+            .copy_row = moe_copy_row, .zero_row = moe_zero_row, .fence = moe_fence},
     .exp = exp_rows,
 };

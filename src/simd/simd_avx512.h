@@ -106,6 +106,31 @@ V_INLINE void v_stream_bf16(ag_bf16 *p, v_f32 x) { _mm256_stream_si256((__m256i 
 V_INLINE void v_fence(void) { _mm_sfence(); }
 V_INLINE void v_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
 
+/* bf16: the even elements in a, the odd ones in b, which costs no shuffle. */
+typedef struct { v_f32 a, b; } v_f32x2;
+V_INLINE v_f32x2 v_load2_f32(const float *p) { return (v_f32x2){v_load_f32(p), v_load_f32(p + V_LANES)}; }
+V_INLINE v_f32x2 v_load2_f16(const ag_f16 *p) { return (v_f32x2){v_load_f16(p), v_load_f16(p + V_LANES)}; }
+V_INLINE v_f32x2 v_load2_bf16(const ag_bf16 *p)
+{
+    const __m512i x = _mm512_loadu_si512(p);
+    return (v_f32x2){_mm512_castsi512_ps(_mm512_slli_epi32(x, 16)),
+                     _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32((int)0xffff0000u)))};
+}
+V_INLINE __m512i v_narrow2_f16(v_f32x2 x)
+{
+    return _mm512_inserti64x4(_mm512_castsi256_si512(v_narrow_f16(x.a)), v_narrow_f16(x.b), 1);
+}
+V_INLINE __m512i v_narrow2_bf16(v_f32x2 x)
+{
+    return _mm512_mask_blend_epi16(0xaaaaaaaau, _mm512_srli_epi32(v_bf16_bits(x.a), 16), v_bf16_bits(x.b));
+}
+V_INLINE void v_store2_f32(float *p, v_f32x2 x) { v_store_f32(p, x.a), v_store_f32(p + V_LANES, x.b); }
+V_INLINE void v_store2_f16(ag_f16 *p, v_f32x2 x) { _mm512_storeu_si512(p, v_narrow2_f16(x)); }
+V_INLINE void v_store2_bf16(ag_bf16 *p, v_f32x2 x) { _mm512_storeu_si512(p, v_narrow2_bf16(x)); }
+V_INLINE void v_stream2_f32(float *p, v_f32x2 x) { v_stream_f32(p, x.a), v_stream_f32(p + V_LANES, x.b); }
+V_INLINE void v_stream2_f16(ag_f16 *p, v_f32x2 x) { _mm512_stream_si512((__m512i *)(void *)p, v_narrow2_f16(x)); }
+V_INLINE void v_stream2_bf16(ag_bf16 *p, v_f32x2 x) { _mm512_stream_si512((__m512i *)(void *)p, v_narrow2_bf16(x)); }
+
 /* --- words -------------------------------------------------------------------------------------------- */
 
 V_INLINE v_u32 v_load_u32(const uint32_t *p) { return _mm512_loadu_si512(p); }

@@ -75,6 +75,19 @@ V_INLINE void v_stream_bf16(ag_bf16 *p, v_f32 x) { *p = ag_f32_to_bf16(x); }
 V_INLINE void v_fence(void) {}
 V_INLINE void v_prefetch(const void *p) { __builtin_prefetch(p, 0, 3); }
 
+/* Two vectors of neighbours: 2 * V_LANES elements. Which lane holds which element is the instruction set's choice,
+ * the same for these three words and no others. */
+typedef struct { v_f32 a, b; } v_f32x2;
+V_INLINE v_f32x2 v_load2_f32(const float *p) { return (v_f32x2){p[0], p[1]}; }
+V_INLINE v_f32x2 v_load2_f16(const ag_f16 *p) { return (v_f32x2){v_load_f16(p), v_load_f16(p + 1)}; }
+V_INLINE v_f32x2 v_load2_bf16(const ag_bf16 *p) { return (v_f32x2){v_load_bf16(p), v_load_bf16(p + 1)}; }
+V_INLINE void v_store2_f32(float *p, v_f32x2 x) { p[0] = x.a, p[1] = x.b; }
+V_INLINE void v_store2_f16(ag_f16 *p, v_f32x2 x) { v_store_f16(p, x.a), v_store_f16(p + 1, x.b); }
+V_INLINE void v_store2_bf16(ag_bf16 *p, v_f32x2 x) { v_store_bf16(p, x.a), v_store_bf16(p + 1, x.b); }
+V_INLINE void v_stream2_f32(float *p, v_f32x2 x) { v_store2_f32(p, x); }
+V_INLINE void v_stream2_f16(ag_f16 *p, v_f32x2 x) { v_store2_f16(p, x); }
+V_INLINE void v_stream2_bf16(ag_bf16 *p, v_f32x2 x) { v_store2_bf16(p, x); }
+
 /* --- words -------------------------------------------------------------------------------------------- */
 
 V_INLINE v_u32 v_load_u32(const uint32_t *p) { return *p; }

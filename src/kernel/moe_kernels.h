@@ -1,0 +1,42 @@
+/* Kernels of the mixture-of-experts operators: rows of hidden-size vectors, scaled, dotted, copied, cleared.
+ *
+ * `streams` asks for stores that bypass the caches, for outputs too large to be read again from them; it does not
+ * change any bit of the result. Rows may lie at any address that fits their element type. */
+#ifndef AG_KERNEL_MOE_KERNELS_H
+#define AG_KERNEL_MOE_KERNELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/dtype.h"
+
+/* One slot: an expert's share in one token. */
+struct ag_moe_slot {
+    const void *grad;   /* [H] gradient of the token */
+    const void *tokens; /* [H] what the expert had returned for it */
+    void *grad_out;     /* [H] gradient of that; overlaps nothing else */
+    float prob;         /* weight of the expert */
+    float dot;          /* result */
+};
+
+struct ag_moe_kernels {
+    /* Indexed by the element type of the three rows. (The type of probs never enters an inner loop: a weight is widened
+     * once per row by the caller.) Equals, with one rounding of the product to float and one to the element type,
+     *
+     *     for (int64_t s = 0; s < count; ++s) {
+     *         for (int64_t h = 0; h < hidden; ++h) slots[s].grad_out[h] = slots[s].grad[h] * slots[s].prob;
+     *         slots[s].dot = sum over h of slots[s].tokens[h] * slots[s].grad[h];
+     *     }
+     *
+     * The sum runs in float in at least 16 partial sums and a tree, in an order that depends on `hidden` alone. */
+    void (*scale_dot[AG_ELEM_COUNT])(struct ag_moe_slot *slots, int64_t count, int64_t hidden, bool streams);
+
+    /* The bytes of a row, unchanged; nothing overlaps. */
+    void (*copy_row)(void *to, const void *from, int64_t bytes, bool streams);
+    void (*zero_row)(void *to, int64_t bytes, bool streams);
+
+    /* Ends a thread's streamed stores: what it does next comes after them. */
+    void (*fence)(void);
+};
+
+#endif
