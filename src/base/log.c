@@ -12,9 +12,12 @@ int ag_is_verbose(unsigned event)
 
 static void write_line(const char *event, const char *op, const char *format, va_list arguments)
 {
-    char text[2048];
-    vsnprintf(text, sizeof text, format, arguments);
-    fprintf(stderr, "aclgrad,%s,%s,%s\n", event, op, text);
+    char line[2048];
+    int used = snprintf(line, sizeof line, "aclgrad,%s,%s,", event, op);
+    used += vsnprintf(line + used, sizeof line - (size_t)used, format, arguments);
+    const size_t length = (size_t)used < sizeof line - 1 ? (size_t)used : sizeof line - 2; /* room for the end */
+    line[length] = '\n';
+    fwrite(line, 1, length + 1, stderr); /* stderr has no buffer: one call is one write, which is not torn */
 }
 
 void ag_report(const char *op, const char *format, ...)

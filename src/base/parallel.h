@@ -10,8 +10,8 @@
  *
  * Every item runs with round-to-nearest and without flush-to-zero, whatever the caller's floating-point control
  * word is; it is restored afterwards. Several threads may call at once (they take turns). A child process of
- * fork() gets a fresh pool. lanes == 1 runs in the calling thread. Never fails: without memory for a pool the
- * lanes run one after the other. */
+ * fork() gets a fresh pool. lanes == 1 runs in the calling thread, and is the only call that an item may make itself.
+ * Never fails: without memory for a pool the lanes run one after the other. */
 #ifndef AG_BASE_PARALLEL_H
 #define AG_BASE_PARALLEL_H
 

@@ -44,7 +44,7 @@ bool ag_views_overlap(const struct ag_view *a, const struct ag_view *b);
 /* Every element lies inside the storage (true when the storage size is unknown). */
 bool ag_view_is_inside_storage(const struct ag_view *view);
 
-/* "[2, 3, 128]" into text; returns text. 160 bytes are enough for any rank. */
+/* "[2, 3, 128]" into text; returns text. Eight dims of 20 characters and what stands between them: 177 bytes. */
 enum { AG_SHAPE_TEXT = 192 };
 const char *ag_shape_text(char text[AG_SHAPE_TEXT], int rank, const int64_t *dims);
 
