@@ -37,8 +37,8 @@ static inline struct tensor tensor_create(aclDataType type, int rank, const int6
     if (values) {
         CHECK(aclrtMemcpy(tensor.memory, tensor.bytes, values, tensor.bytes, ACL_MEMCPY_HOST_TO_DEVICE));
     }
-    tensor.handle = aclCreateTensor(dims, (uint64_t)rank, type, NULL, 0, ACL_FORMAT_ND, dims, (uint64_t)rank,
-                                    tensor.memory);
+    tensor.handle =
+        aclCreateTensor(dims, (uint64_t)rank, type, NULL, 0, ACL_FORMAT_ND, dims, (uint64_t)rank, tensor.memory);
     if (!tensor.handle) {
         fprintf(stderr, "aclCreateTensor: %s\n", aclGetRecentErrMsg());
         exit(1);

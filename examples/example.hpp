@@ -128,7 +128,9 @@ private:
 class IntArray
 {
 public:
-    explicit IntArray(const std::vector<int64_t> &values) : handle_(aclCreateIntArray(values.data(), values.size())) {}
+    explicit IntArray(const std::vector<int64_t> &values) : handle_(aclCreateIntArray(values.data(), values.size()))
+    {
+    }
     ~IntArray() { aclDestroyIntArray(handle_); }
     IntArray(const IntArray &) = delete;
     IntArray &operator=(const IntArray &) = delete;

@@ -105,8 +105,9 @@ int main(void)
 
     CHECK(aclDestroyIntArray(query_ends));
     CHECK(aclDestroyIntArray(key_ends));
-    struct tensor *const all[] = {&query, &query_rope, &key, &key_rope, &value,   &dy,      &attention, &softmax_max,
-                                  &softmax_sum, &mask, &dq,  &dq_rope,  &dk,      &dk_rope, &dv};
+    struct tensor *const all[] = {&query, &query_rope, &key,         &key_rope,    &value,
+                                  &dy,    &attention,  &softmax_max, &softmax_sum, &mask,
+                                  &dq,    &dq_rope,    &dk,          &dk_rope,     &dv};
     for (size_t i = 0; i < sizeof all / sizeof *all; ++i) {
         tensor_destroy(all[i]);
     }

@@ -67,7 +67,8 @@ static void attention_grad()
         key_ends.get(), nullptr, nullptr, 0.0625, 1.0, 65536, 65536, 1, layout, 0, 0, 1, dq.get(), dq_rope.get(),
         dk.get(), dk_rope.get(), dv.get(), nullptr, &workspace_bytes, &executor));
     const example::Memory workspace(workspace_bytes);
-    CHECK(aclnnFlashAttentionUnpaddingScoreGradV3(workspace.address(), workspace.bytes(), executor, session.stream()));
+    CHECK(
+        aclnnFlashAttentionUnpaddingScoreGradV3(workspace.address(), workspace.bytes(), executor, session.stream()));
     CHECK(aclrtSynchronizeStream(session.stream()));
 
     print_corner("dq", dq, static_cast<size_t>(dim));

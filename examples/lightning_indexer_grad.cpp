@@ -39,9 +39,9 @@ static void indexer_grad()
     char layout[] = "BSND";
     uint64_t workspace_bytes = 0;
     aclOpExecutor *executor = nullptr;
-    CHECK(aclnnLightningIndexerGradGetWorkspaceSize(query.get(), key.get(), dy.get(), indices.get(), weights.get(), nullptr,
-                                                    nullptr, heads, layout, 3, 65536, 65536, true, dq.get(), dk.get(),
-                                                    dw.get(), &workspace_bytes, &executor));
+    CHECK(aclnnLightningIndexerGradGetWorkspaceSize(query.get(), key.get(), dy.get(), indices.get(), weights.get(),
+                                                    nullptr, nullptr, heads, layout, 3, 65536, 65536, true, dq.get(),
+                                                    dk.get(), dw.get(), &workspace_bytes, &executor));
     const example::Memory workspace(workspace_bytes);
     CHECK(aclnnLightningIndexerGrad(workspace.address(), workspace.bytes(), executor, session.stream()));
     CHECK(aclrtSynchronizeStream(session.stream()));

@@ -31,8 +31,8 @@ int main(void)
     uint64_t workspace_bytes = 0;
     aclOpExecutor *executor = NULL;
     CHECK(aclnnMoeTokenUnpermuteWithEpGradGetWorkspaceSize(
-        grad.handle, indices.handle, permuted.handle, weights.handle, false, NULL, range, TOPK,
-        permuted_grad.handle, probs_grad.handle, &workspace_bytes, &executor));
+        grad.handle, indices.handle, permuted.handle, weights.handle, false, NULL, range, TOPK, permuted_grad.handle,
+        probs_grad.handle, &workspace_bytes, &executor));
     void *workspace = workspace_create(workspace_bytes);
     CHECK(aclnnMoeTokenUnpermuteWithEpGrad(workspace, workspace_bytes, executor, stream));
     CHECK(aclrtSynchronizeStream(stream));

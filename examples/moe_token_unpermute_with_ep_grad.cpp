@@ -17,8 +17,8 @@ static void unpermute_grad()
 
     uint64_t workspace_bytes = 0;
     aclOpExecutor *executor = nullptr;
-    CHECK(aclnnMoeTokenUnpermuteWithEpGradGetWorkspaceSize(grad.get(), indices.get(), permuted.get(), probs.get(), false,
-                                                           nullptr, range.get(), topk, permuted_grad.get(),
+    CHECK(aclnnMoeTokenUnpermuteWithEpGradGetWorkspaceSize(grad.get(), indices.get(), permuted.get(), probs.get(),
+                                                           false, nullptr, range.get(), topk, permuted_grad.get(),
                                                            probs_grad.get(), &workspace_bytes, &executor));
     const example::Memory workspace(workspace_bytes);
     CHECK(aclnnMoeTokenUnpermuteWithEpGrad(workspace.address(), workspace.bytes(), executor, session.stream()));

@@ -13,6 +13,7 @@ int main(void)
     const aclnnStatus status = aclnnMoeTokenUnpermuteWithEpGradGetWorkspaceSize(
         NULL, NULL, NULL, NULL, false, NULL, NULL, 1, NULL, NULL, &workspace_bytes, &executor);
     const char *message = aclGetRecentErrMsg();
-    printf("aclgrad %s\nstatus %d, %s\n", aclgrad_version(), status, message ? "with a message" : "without a message");
+    printf("aclgrad %s\nstatus %d, %s\n", aclgrad_version(), status,
+           message ? "with a message" : "without a message");
     return executor != NULL;
 }

@@ -68,8 +68,8 @@ static struct array *array_create(aclDataType type, int rank, const int64_t *dim
     }
     array->type = type;
     memset(array->memory, 0xff, sizeof array->memory); /* NaN: outputs must be written */
-    array->handle = aclCreateTensor(dims, (uint64_t)rank, type, NULL, 0, ACL_FORMAT_ND, dims, (uint64_t)rank,
-                                    array->memory);
+    array->handle =
+        aclCreateTensor(dims, (uint64_t)rank, type, NULL, 0, ACL_FORMAT_ND, dims, (uint64_t)rank, array->memory);
     return array;
 }
 
@@ -166,8 +166,8 @@ static void check_moe(aclDataType type)
     uint64_t bytes = 0;
     aclOpExecutor *executor = NULL;
     const aclnnStatus status = aclnnMoeTokenUnpermuteWithEpGradGetWorkspaceSize(
-        grad->handle, indices->handle, permuted->handle, probs->handle, false, NULL, range, TOPK, permuted_grad->handle,
-        probs_grad->handle, &bytes, &executor);
+        grad->handle, indices->handle, permuted->handle, probs->handle, false, NULL, range, TOPK,
+        permuted_grad->handle, probs_grad->handle, &bytes, &executor);
     execute(aclnnMoeTokenUnpermuteWithEpGrad, status, bytes, executor);
     compare("permutedTokensGrad", permuted_grad, rounding(type));
     compare("probsGrad", probs_grad, rounding(type));
@@ -180,11 +180,13 @@ static void check_indexer(aclDataType type)
     enum { QUERIES = 4, KEYS = 9, HEADS = 5, DIM = 128, TOPK = 6 };
     const int64_t q_dims[] = {1, QUERIES, HEADS, DIM}, k_dims[] = {1, KEYS, 1, DIM}, w_dims[] = {1, QUERIES, HEADS};
     const int64_t slot_dims[] = {1, QUERIES, TOPK};
-    const int32_t selected[QUERIES * TOPK] = {0, 5, 3, 8, 1, 2,  4, 4, 7, -1, 6, 0,  8, 7, 6, 5, 4, 3,  2, 9, 1, 0, 2, 5};
+    const int32_t selected[QUERIES * TOPK] = {0, 5, 3, 8, 1, 2, 4, 4, 7, -1, 6, 0,
+                                              8, 7, 6, 5, 4, 3, 2, 9, 1, 0,  2, 5};
     struct array *query = array_random(type, 4, q_dims, 1, 1), *key = array_random(type, 4, k_dims, 1, 1);
     struct array *weights = array_random(type, 3, w_dims, 2, 1), *dy = array_random(type, 3, slot_dims, 2, 1);
     struct array *indices = indices_create(3, slot_dims, selected);
-    struct array *dq = array_create(type, 4, q_dims), *dk = array_create(type, 4, k_dims), *dw = array_create(type, 3, w_dims);
+    struct array *dq = array_create(type, 4, q_dims), *dk = array_create(type, 4, k_dims),
+                 *dw = array_create(type, 3, w_dims);
     memset(dq->value, 0, sizeof dq->value);
     memset(dk->value, 0, sizeof dk->value);
     memset(dw->value, 0, sizeof dw->value);
@@ -208,8 +210,8 @@ static void check_indexer(aclDataType type)
     uint64_t bytes = 0;
     aclOpExecutor *executor = NULL;
     const aclnnStatus status = aclnnLightningIndexerGradGetWorkspaceSize(
-        query->handle, key->handle, dy->handle, indices->handle, weights->handle, NULL, NULL, 0, layout, 0, 0, 0, true,
-        dq->handle, dk->handle, dw->handle, &bytes, &executor);
+        query->handle, key->handle, dy->handle, indices->handle, weights->handle, NULL, NULL, 0, layout, 0, 0, 0,
+        true, dq->handle, dk->handle, dw->handle, &bytes, &executor);
     execute(aclnnLightningIndexerGrad, status, bytes, executor);
     compare("dq", dq, rounding(type));
     compare("dk", dk, rounding(type));
@@ -327,9 +329,9 @@ static void check_attention(aclDataType type)
     uint64_t bytes = 0;
     aclOpExecutor *executor = NULL;
     const aclnnStatus status = aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize(
-        a.query->handle, NULL, a.key->handle, NULL, a.value->handle, a.dy->handle, NULL, NULL, NULL, mask, a.max->handle,
-        a.sum->handle, NULL, a.out->handle, NULL, lengths, lengths, NULL, NULL, scale, 1.0, 0, 0, HEADS, layout, 0, 3, 1,
-        a.dq->handle, NULL, a.dk->handle, NULL, a.dv->handle, NULL, &bytes, &executor);
+        a.query->handle, NULL, a.key->handle, NULL, a.value->handle, a.dy->handle, NULL, NULL, NULL, mask,
+        a.max->handle, a.sum->handle, NULL, a.out->handle, NULL, lengths, lengths, NULL, NULL, scale, 1.0, 0, 0,
+        HEADS, layout, 0, 3, 1, a.dq->handle, NULL, a.dk->handle, NULL, a.dv->handle, NULL, &bytes, &executor);
     execute(aclnnFlashAttentionUnpaddingScoreGradV3, status, bytes, executor);
     const double bound = type == ACL_FLOAT ? 2e-6 : type == ACL_BF16 ? 4e-2 : 5e-3;
     compare("dq", a.dq, bound);
