@@ -22,6 +22,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "base/view.h"
+#include "kernel/kernel.h"
 #include "runtime/executor.h"
 
 extern const struct ag_operator indexer_operator;
@@ -109,6 +110,78 @@ void *indexer_element(const struct ag_view *view, int64_t flat);
 /* Elements [first, first + count), counted row-major, to dense memory and back, bytes unchanged. */
 void indexer_gather(void *dense, const struct ag_view *view, int64_t first, int64_t count);
 void indexer_scatter(const struct ag_view *view, int64_t first, int64_t count, const void *dense);
+
+/* --- the plan -------------------------------------------------------------------------------------------- */
+
+/* The keys of each sequence are shared out to so many owners, each the only one to add to the gradients of its keys.
+ * It walks the rows in order, so a key's sum is taken in the same order whatever the threads and the batches. */
+enum { INDEXER_PARTS = 32 };
+
+/* Sequences are worked on in waves, whose keys are packed and summed in the workspace together; the rows of a wave in
+ * batches: first, row by row, dp, dq and dweights; then, owner by owner, dk from the dp of the whole batch. */
+struct indexer_plan {
+    struct indexer_problem problem;
+    const struct ag_kernels *kernels;
+    enum ag_panel panel;
+    int threads;
+    int64_t wave_sequences; /* all of them in TND, where lengths are not known yet */
+    int64_t wave_keys;
+    int64_t batch_rows;
+    int64_t block_slots;    /* slots whose keys are gathered at a time */
+    /* Sizes of packed data in words of 4 bytes. */
+    int64_t key_words;      /* a key: D elements, rounded up to a cache line */
+    int64_t dim_words;      /* D floats, rounded up to half a panel */
+    int64_t head_words;     /* N floats, likewise */
+    int64_t dp_words;       /* one slot's dp: head_words elements of the panel's type */
+    int64_t query_words;    /* a row's query as lanes, and as contraction over heads: the larger one */
+    uint64_t workspace_bytes;
+};
+
+ag_status indexer_make_plan(const struct indexer_problem *problem, struct indexer_plan *plan);
+
+/* One line of key=value pairs. */
+void indexer_describe(const void *plan, char *text, size_t bytes);
+
+/* A row of the batch at hand. */
+struct indexer_row {
+    int64_t row;       /* in the whole tensor */
+    int64_t key_begin; /* first key of its sequence, counted in the wave */
+    int64_t keys;      /* live keys of its sequence */
+    int64_t limit;     /* slots that may be live */
+    int64_t count;     /* slots that are: known after the first phase */
+};
+
+/* Scratch of one thread. */
+struct indexer_lane {
+    int32_t *indices;   /* [K] as given */
+    float *dy;          /* [K] of the live slots */
+    uint32_t *query;    /* [query_words] heads as lanes */
+    float *weights;     /* [head_words] */
+    float *dweights;    /* [head_words] */
+    float *dq;          /* [N, dim_words] */
+    uint32_t *gathered; /* [panels of D][words of block_slots][lanes] */
+    uint32_t *dp_pairs; /* [words of block_slots][head_words]; bf16 panels only */
+};
+
+/* The workspace, top to bottom. */
+struct indexer_workspace {
+    uint32_t *keys;           /* [wave_keys, key_words] */
+    float *dk;                /* [wave_keys, dim_words] */
+    struct indexer_row *rows; /* [batch_rows] */
+    uint32_t *dp;             /* [batch_rows, K, dp_words] */
+    uint32_t *queries;        /* [batch_rows, query_words] contraction over heads */
+    int32_t *numbers;         /* [batch_rows, K] keys of the live slots */
+    int32_t *entries;         /* [batch_rows, K] live slots by owner of their key */
+    int32_t *starts;          /* [batch_rows, INDEXER_PARTS + 1] first entry of each owner */
+    struct indexer_lane *lanes; /* [threads], and what they point to */
+};
+
+/* Measures, or lays out over the caller's block. */
+void indexer_carve(struct ag_arena *arena, const struct indexer_plan *plan, struct indexer_workspace *workspace);
+
+/* --- phase 2 --------------------------------------------------------------------------------------------- */
+
+ag_status indexer_run(const void *plan, void *workspace);
 
 /* --- the definition (indexer_ref.c) ---------------------------------------------------------------------- */
 
