@@ -8,6 +8,7 @@
 
 #include "base/cpu.h"
 #include "base/dtype.h"
+#include "kernel/attention_kernels.h"
 #include "kernel/indexer_kernels.h"
 #include "kernel/moe_kernels.h"
 #include "kernel/panel_kernels.h"
@@ -19,6 +20,7 @@ struct ag_kernels {
     struct ag_row_kernels rows[AG_ELEM_COUNT];
     struct ag_moe_kernels moe;
     struct ag_indexer_kernels indexer[AG_PANEL_COUNT];
+    struct ag_attention_kernels attention;
 
     /* rows x cols floats: to[i] = e^from[i]; for tests of simd_exp.h. In place is fine. */
     void (*exp)(float *to, const float *from, int64_t count);

@@ -18,6 +18,7 @@
 #include "kernel/multiply.inc"
 #include "kernel/indexer_score.inc"
 #include "kernel/indexer_scatter.inc"
+#include "kernel/attention_probabilities.inc"
 
 /* --- per element type ---------------------------------------------------------------------------------- */
 
@@ -26,6 +27,7 @@
 #include "kernel/rows.inc"
 #include "kernel/pack.inc"
 #include "kernel/moe_unpermute_grad.inc"
+#include "kernel/attention_row_dots.inc"
 #undef ELEM
 #undef ELEM_NAME
 
@@ -34,6 +36,7 @@
 #include "kernel/rows.inc"
 #include "kernel/pack.inc"
 #include "kernel/moe_unpermute_grad.inc"
+#include "kernel/attention_row_dots.inc"
 #undef ELEM
 #undef ELEM_NAME
 
@@ -42,6 +45,7 @@
 #include "kernel/rows.inc"
 #include "kernel/pack.inc"
 #include "kernel/moe_unpermute_grad.inc"
+#include "kernel/attention_row_dots.inc"
 #undef ELEM
 #undef ELEM_NAME
 
@@ -79,5 +83,7 @@ const struct ag_kernels PASTE(ag_kernels_, AG_ISA) = {
     .indexer = {[AG_PANEL_F32] = INDEXER_KERNELS(f32), [AG_PANEL_BF16] = INDEXER_KERNELS(bf16)},
     .moe = {.scale_dot = {moe_scale_dot_f32, moe_scale_dot_f16, moe_scale_dot_bf16},
             .copy_row = moe_copy_row, .zero_row = moe_zero_row, .fence = moe_fence},
+    .attention = {.probabilities = {[AG_PANEL_F32] = probabilities_f32, [AG_PANEL_BF16] = probabilities_bf16},
+                  .row_dots = {row_dots_f32, row_dots_f16, row_dots_bf16}},
     .exp = exp_rows,
 };
