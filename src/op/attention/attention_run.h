@@ -1,0 +1,87 @@
+/* What the files of phase 2 share: the workspace, the job, the item.
+ *
+ * Workspace:
+ *
+ *     | lane table | lane 0 | lane 1 | ... | partial sums of a wave | dq | dq rope | dk | dk rope | dv |
+ *
+ * where the last five exist only when an output shares memory with an input: then they take the results until
+ * all inputs have been read. */
+#ifndef AG_OP_ATTENTION_RUN_H
+#define AG_OP_ATTENTION_RUN_H
+
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "kernel/kernel.h"
+#include "op/attention/attention_plan.h"
+
+/* Floats from one row of a block's scores to the next: some more than the block has keys, so that the rows of
+ * one key do not all fall into the same sets of the first-level cache. */
+enum { ATTENTION_SCORE_STRIDE = ATTENTION_BLOCK + 16 };
+
+/* The scratch of one lane. `chunk` are the rows packed at a time; `depth` is chunk, or a tile, in words. */
+struct attention_lane {
+    /* the sums of an item, unless it is one of several splits */
+    float *dkey, *dvalue; /* [max_key_len][key_cols], [max_key_len][value_cols] */
+    /* a chunk of query rows */
+    uint32_t *query_rows, *dy_rows;    /* [chunk][query_words], [chunk][value_words] */
+    uint32_t *query_depth, *dy_depth;  /* [panels][depth][panel lanes] */
+    float *dquery;                     /* [chunk][key_cols] */
+    float *max, *inverse_sum, *delta;  /* [chunk]; zeros for a row that sees nothing */
+    struct attention_columns *columns; /* [chunk]; empty for a row that sees nothing */
+    /* a tile of keys */
+    uint32_t *key_lanes, *value_lanes; /* [panels of keys][words][panel lanes] */
+    uint32_t *key_depth;               /* [panels][depth][panel lanes] */
+    /* a block of scores */
+    float *score, *dprob;              /* [ATTENTION_BLOCK][ATTENTION_SCORE_STRIDE] */
+    uint32_t *p_depth, *ds_depth;      /* AG_PANEL_BF16: [ATTENTION_BLOCK / 2][ATTENTION_SCORE_STRIDE] */
+    uint32_t *ds_rows;                 /* AG_PANEL_BF16: [ATTENTION_BLOCK][ATTENTION_SCORE_STRIDE / 2] */
+    struct ag_lane_range *lane_ranges; /* [ATTENTION_BLOCK] */
+    uint8_t *hidden;                   /* with mask bytes: [ATTENTION_BLOCK][ATTENTION_STRIP] */
+};
+
+enum { OUT_DQ, OUT_DQ_ROPE, OUT_DK, OUT_DK_ROPE, OUT_DV, OUT_COUNT };
+
+struct attention_workspace {
+    struct attention_lane *lanes; /* [plan->lanes] */
+    float *partial;               /* [plan->partial_floats] */
+    void *staged[OUT_COUNT];      /* dense, in the outputs' type; NULL when not staged */
+};
+
+/* One lane's part; attention_carve calls it for every lane. */
+void attention_carve_lane(struct ag_arena *arena, const struct attention_plan *plan,
+                          struct attention_lane *lane);
+
+void attention_carve(struct ag_arena *arena, const struct attention_plan *plan,
+                     struct attention_workspace *workspace);
+
+/* One call of phase 2. */
+struct attention_job {
+    const struct attention_plan *plan;
+    const struct attention_problem *problem;
+    const struct attention_wave *wave; /* the one in progress */
+    const struct ag_panel_kernels *panel;
+    const struct ag_row_kernels *rows;
+    struct ag_view outputs[OUT_COUNT]; /* where results go: the caller's tensors, or their stand-ins */
+    struct attention_workspace workspace;
+    enum ag_softmax_layout layout; /* of the statistics; not AUTO */
+};
+
+/* One item in progress. */
+struct attention_item {
+    const struct attention_job *job;
+    const struct attention_sequence *sequence;
+    int64_t key_head;
+    struct attention_lane *lane;
+    float *dkey,
+        *dvalue; /* [key_len][key_cols], [key_len][value_cols]: the lane's, or a split's partial sums */
+};
+
+/* Rows [begin, end) of one query head, at most plan->chunk_rows: adds to the item's dkey and dvalue and
+ * writes the rows' dq. attention_run_chunk.c. */
+void attention_run_chunk(const struct attention_item *item, int64_t query_head, int64_t begin, int64_t end);
+
+/* Rows [begin, begin + rows) of one head of a [T, N, D] view. */
+struct ag_matrix attention_head_rows(const struct ag_view *view, int64_t begin, int64_t rows, int64_t head);
+
+#endif

@@ -1,0 +1,490 @@
+/* A chunk: rows of one query head against all keys they see, tile by tile. */
+#include <string.h>
+
+#include "op/attention/attention_run.h"
+
+struct chunk {
+    const struct attention_item *item;
+    const struct attention_plan *plan;
+    const struct ag_panel_kernels *panel;
+    struct attention_lane *lane;
+    int64_t query_head;
+    int64_t begin, end;  /* rows of the sequence */
+    int64_t depth_panel; /* words of one panel of query_depth and dy_depth */
+};
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static struct attention_columns common(struct attention_columns a, struct attention_columns b)
+{
+    const int64_t begin = larger(a.begin, b.begin);
+    return (struct attention_columns){begin, larger(begin, smaller(a.end, b.end))};
+}
+
+static bool is_empty(struct attention_columns columns)
+{
+    return columns.begin >= columns.end;
+}
+
+static int64_t words_of(const struct ag_panel_kernels *panel, int64_t elems)
+{
+    return (elems + panel->pair - 1) / panel->pair;
+}
+
+/* --- packing -------------------------------------------------------------------------------------------- */
+
+/* The rows of [T, N, D] that the chunk has of `view`. */
+static struct ag_matrix chunk_rows(const struct chunk *chunk, const struct ag_view *view)
+{
+    return attention_head_rows(view, chunk->item->sequence->query_begin + chunk->begin,
+                               chunk->end - chunk->begin, chunk->query_head);
+}
+
+static void pack_queries(const struct chunk *chunk)
+{
+    const struct attention_problem *problem = chunk->item->job->problem;
+    const struct attention_plan *plan = chunk->plan;
+    const struct attention_lane *lane = chunk->lane;
+    const struct ag_matrix query = chunk_rows(chunk, &problem->query), dy = chunk_rows(chunk, &problem->dy);
+    chunk->panel->pack_rows[problem->elem](lane->query_rows, plan->query_words, &query);
+    chunk->panel->pack_depth[problem->elem](lane->query_depth, chunk->depth_panel, &query);
+    chunk->panel->pack_rows[problem->elem](lane->dy_rows, plan->value_words, &dy);
+    chunk->panel->pack_depth[problem->elem](lane->dy_depth, chunk->depth_panel, &dy);
+    if (problem->has_rope) {
+        const struct ag_matrix rope = chunk_rows(chunk, &problem->query_rope);
+        chunk->panel->pack_rows[problem->elem](lane->query_rows + plan->dim_words, plan->query_words, &rope);
+        chunk->panel->pack_depth[problem->elem](lane->query_depth + plan->dim_panels * chunk->depth_panel,
+                                                chunk->depth_panel, &rope);
+    }
+}
+
+/* One panel of keys by lanes, dim and rope joined along the contraction. */
+static void pack_key_lanes(const struct chunk *chunk, struct attention_columns keys, uint32_t *to_keys,
+                           uint32_t *to_values)
+{
+    const struct attention_problem *problem = chunk->item->job->problem;
+    const int64_t first = chunk->item->sequence->key_begin + keys.begin, count = keys.end - keys.begin;
+    const int64_t head = chunk->item->key_head;
+    const struct ag_matrix key = attention_head_rows(&problem->key, first, count, head);
+    const struct ag_matrix value = attention_head_rows(&problem->value, first, count, head);
+    chunk->panel->pack_lanes[problem->elem](to_keys, &key);
+    chunk->panel->pack_lanes[problem->elem](to_values, &value);
+    if (problem->has_rope) {
+        const struct ag_matrix rope = attention_head_rows(&problem->key_rope, first, count, head);
+        chunk->panel->pack_lanes[problem->elem](to_keys + chunk->plan->dim_words * chunk->panel->lanes,
+                                                &rope);
+    }
+}
+
+/* Words of one panel of key_depth. */
+static int64_t key_depth_panel(const struct chunk *chunk)
+{
+    return words_of(chunk->panel, ATTENTION_TILE) * chunk->panel->lanes;
+}
+
+static void pack_keys(const struct chunk *chunk, struct attention_columns keys)
+{
+    const struct attention_problem *problem = chunk->item->job->problem;
+    const struct attention_plan *plan = chunk->plan;
+    const struct attention_lane *lane = chunk->lane;
+    const int64_t first = chunk->item->sequence->key_begin + keys.begin, count = keys.end - keys.begin;
+    const int64_t lanes = chunk->panel->lanes;
+    const struct ag_matrix key = attention_head_rows(&problem->key, first, count, chunk->item->key_head);
+    for (int64_t at = 0; at < count; at += lanes) {
+        const struct attention_columns panel = {keys.begin + at, smaller(keys.begin + at + lanes, keys.end)};
+        pack_key_lanes(chunk, panel, lane->key_lanes + at * plan->query_words,
+                       lane->value_lanes + at * plan->value_words);
+    }
+    chunk->panel->pack_depth[problem->elem](lane->key_depth, key_depth_panel(chunk), &key);
+    if (problem->has_rope) {
+        const struct ag_matrix rope =
+            attention_head_rows(&problem->key_rope, first, count, chunk->item->key_head);
+        chunk->panel->pack_depth[problem->elem](lane->key_depth + plan->dim_panels * key_depth_panel(chunk),
+                                                key_depth_panel(chunk), &rope);
+    }
+}
+
+/* --- what each row sees, and its statistics --------------------------------------------------------------
+ */
+
+/* The columns of a row; none when mask bytes hide them all. */
+static struct attention_columns columns_of_row(const struct chunk *chunk, int64_t row)
+{
+    const struct attention_item *item = chunk->item;
+    struct attention_columns columns = attention_visible_columns(item->sequence, row);
+    const struct attention_mask_row mask =
+        attention_mask_row(item->job->problem, item->sequence, chunk->query_head, row);
+    if (mask.bytes) {
+        int64_t column = columns.begin;
+        while (column < columns.end && mask.bytes[column * mask.stride] != 0) {
+            ++column;
+        }
+        columns.begin = column; /* the hidden ones in front need no work either */
+    }
+    return columns;
+}
+
+/* Takes a row that sees nothing out of the packed operands: whatever it holds, it must not reach a sum. */
+static void erase_row(const struct chunk *chunk, int64_t r)
+{
+    const struct attention_plan *plan = chunk->plan;
+    const struct attention_lane *lane = chunk->lane;
+    const struct ag_panel_kernels *panel = chunk->panel;
+    const uint32_t kept = panel->pair == 1 ? 0 : r % 2 == 0 ? 0xffff0000u : 0x0000ffffu;
+    memset(lane->query_rows + r * plan->query_words, 0, (size_t)plan->query_words * sizeof(uint32_t));
+    memset(lane->dy_rows + r * plan->value_words, 0, (size_t)plan->value_words * sizeof(uint32_t));
+    for (int64_t p = 0; p < plan->dim_panels + plan->rope_panels + plan->value_panels; ++p) {
+        const int64_t query_panels = plan->dim_panels + plan->rope_panels;
+        uint32_t *words = p < query_panels ? lane->query_depth + p * chunk->depth_panel
+                                           : lane->dy_depth + (p - query_panels) * chunk->depth_panel;
+        words += r / panel->pair * panel->lanes;
+        for (int64_t l = 0; l < panel->lanes; ++l) {
+            words[l] &= kept;
+        }
+    }
+}
+
+static float statistic(const struct chunk *chunk, const struct ag_view *view, int64_t row)
+{
+    const struct attention_item *item = chunk->item;
+    const int64_t number = attention_statistics_row(item->job->problem, item->job->layout, item->sequence,
+                                                    chunk->query_head, row);
+    return ((const float *)ag_view_origin(view))[attention_statistics_offset(view, number)];
+}
+
+/* Fills max, inverse_sum, delta and columns; statistics of a row that sees nothing are not even read. */
+static void read_statistics(const struct chunk *chunk)
+{
+    const struct attention_problem *problem = chunk->item->job->problem;
+    const struct attention_lane *lane = chunk->lane;
+    const struct ag_matrix dy = chunk_rows(chunk, &problem->dy);
+    const struct ag_matrix attention_in = chunk_rows(chunk, &problem->attention_in);
+    chunk->plan->kernels->attention.row_dots[problem->elem](lane->delta, &dy, &attention_in);
+    for (int64_t r = 0; r < chunk->end - chunk->begin; ++r) {
+        lane->columns[r] = columns_of_row(chunk, chunk->begin + r);
+        if (is_empty(lane->columns[r])) {
+            lane->max[r] = lane->inverse_sum[r] = lane->delta[r] = 0.0f;
+            erase_row(chunk, r);
+            continue;
+        }
+        lane->max[r] = statistic(chunk, &problem->softmax_max, chunk->begin + r);
+        lane->inverse_sum[r] = 1.0f / statistic(chunk, &problem->softmax_sum, chunk->begin + r);
+    }
+}
+
+/* --- a strip: the rows of a block against ATTENTION_STRIP keys -------------------------------------------
+ */
+
+struct strip {
+    struct attention_columns rows; /* of the chunk: from the first to the last that sees a key of the strip */
+    struct attention_columns keys; /* of the sequence */
+    int64_t key;                   /* the first key, counted from the packed tile */
+    int64_t row_at, key_at;        /* the first row and key, counted from the block's scores */
+};
+
+/* Scores of the strip's rows and keys, unscaled, and dP = dy . v. */
+static void multiply_scores(const struct chunk *chunk, const struct strip *strip)
+{
+    const struct attention_plan *plan = chunk->plan;
+    const struct attention_lane *lane = chunk->lane;
+    const int64_t at = strip->row_at * ATTENTION_SCORE_STRIDE + strip->key_at;
+    struct ag_multiply m = {.a = lane->key_lanes + strip->key * plan->query_words,
+                            .a_panel_stride = plan->query_words * chunk->panel->lanes,
+                            .b = lane->query_rows + strip->rows.begin * plan->query_words,
+                            .b_row_stride = plan->query_words,
+                            .b_word_stride = 1,
+                            .c = lane->score + at,
+                            .c_row_stride = ATTENTION_SCORE_STRIDE,
+                            .rows = strip->rows.end - strip->rows.begin,
+                            .cols = strip->keys.end - strip->keys.begin,
+                            .depth = plan->query_words};
+    chunk->panel->multiply(&m);
+    m.a = lane->value_lanes + strip->key * plan->value_words;
+    m.a_panel_stride = plan->value_words * chunk->panel->lanes;
+    m.b = lane->dy_rows + strip->rows.begin * plan->value_words;
+    m.b_row_stride = plan->value_words;
+    m.c = lane->dprob + at;
+    m.depth = plan->value_words;
+    chunk->panel->multiply(&m);
+}
+
+/* Some lane of the strip is not seen by some row: the interval's edge, or the end of the keys. */
+static bool has_edge(const struct chunk *chunk, const struct strip *strip)
+{
+    bool is_inner = strip->keys.end - strip->keys.begin == ATTENTION_STRIP;
+    for (int64_t r = strip->rows.begin; r < strip->rows.end && is_inner; ++r) {
+        const struct attention_columns columns = chunk->lane->columns[r];
+        is_inner = columns.begin <= strip->keys.begin && columns.end >= strip->keys.end;
+    }
+    return !is_inner;
+}
+
+static void set_lane_ranges(const struct chunk *chunk, const struct strip *strip)
+{
+    for (int64_t r = strip->rows.begin; r < strip->rows.end; ++r) {
+        const struct attention_columns columns = common(chunk->lane->columns[r], strip->keys);
+        chunk->lane->lane_ranges[r - strip->rows.begin] =
+            (struct ag_lane_range){columns.begin - strip->keys.begin, columns.end - strip->keys.begin};
+    }
+}
+
+/* Copies the strip's mask bytes, 1 behind the last key; false when none of them hides a column. */
+static bool copy_hidden(const struct chunk *chunk, const struct strip *strip)
+{
+    const struct attention_item *item = chunk->item;
+    const int64_t count = strip->keys.end - strip->keys.begin;
+    uint8_t any = 0;
+    for (int64_t r = strip->rows.begin; r < strip->rows.end; ++r) {
+        uint8_t *hidden = chunk->lane->hidden + (r - strip->rows.begin) * ATTENTION_STRIP;
+        const struct attention_mask_row mask =
+            attention_mask_row(item->job->problem, item->sequence, chunk->query_head, chunk->begin + r);
+        memset(hidden, 1, ATTENTION_STRIP);
+        for (int64_t k = 0; k < count; ++k) {
+            hidden[k] = mask.bytes[(strip->keys.begin + k) * mask.stride];
+            any |= hidden[k];
+        }
+    }
+    return any != 0;
+}
+
+static void make_probabilities(const struct chunk *chunk, const struct strip *strip)
+{
+    const struct attention_lane *lane = chunk->lane;
+    const int64_t at = strip->row_at * ATTENTION_SCORE_STRIDE + strip->key_at;
+    const int64_t count = strip->keys.end - strip->keys.begin, vector = chunk->panel->vector;
+    struct ag_score_block block = {.score = lane->score + at,
+                                   .dprob = lane->dprob + at,
+                                   .stride = ATTENTION_SCORE_STRIDE,
+                                   .rows = strip->rows.end - strip->rows.begin,
+                                   .lanes = (count + vector - 1) / vector * vector,
+                                   .scale = chunk->item->job->problem->scale,
+                                   .max = lane->max + strip->rows.begin,
+                                   .inverse_sum = lane->inverse_sum + strip->rows.begin,
+                                   .delta = lane->delta + strip->rows.begin};
+    if (has_edge(chunk, strip)) {
+        set_lane_ranges(chunk, strip);
+        block.lane_ranges = lane->lane_ranges;
+    }
+    if (lane->hidden && copy_hidden(chunk, strip)) {
+        block.hidden = lane->hidden;
+        block.hidden_stride = ATTENTION_STRIP;
+    }
+    if (chunk->plan->panel == AG_PANEL_BF16) {
+        const int64_t depth_at = strip->row_at / 2 * ATTENTION_SCORE_STRIDE + strip->key_at;
+        block.p_depth = lane->p_depth + depth_at;
+        block.ds_depth = lane->ds_depth + depth_at;
+        block.ds_rows = lane->ds_rows + at / 2;
+    }
+    chunk->plan->kernels->attention.probabilities[chunk->plan->panel](&block);
+}
+
+/* dV += P^T dY and dK += dS^T Q for the strip's keys: the contraction runs over rows, so P and dS are read by
+ * column. */
+static void add_key_gradients(const struct chunk *chunk, const struct strip *strip)
+{
+    const struct attention_plan *plan = chunk->plan;
+    const struct attention_lane *lane = chunk->lane;
+    const struct ag_panel_kernels *panel = chunk->panel;
+    const bool is_f32 = plan->panel == AG_PANEL_F32;
+    const int64_t at = strip->row_at / panel->pair * ATTENTION_SCORE_STRIDE + strip->key_at;
+    const int64_t depth_at = strip->rows.begin / panel->pair * panel->lanes;
+    struct ag_multiply m = {.a = lane->dy_depth + depth_at,
+                            .a_panel_stride = chunk->depth_panel,
+                            .b = (is_f32 ? (const uint32_t *)lane->score : lane->p_depth) + at,
+                            .b_row_stride = 1,
+                            .b_word_stride = ATTENTION_SCORE_STRIDE,
+                            .c = chunk->item->dvalue + strip->keys.begin * plan->value_cols,
+                            .c_row_stride = plan->value_cols,
+                            .rows = strip->keys.end - strip->keys.begin,
+                            .cols = plan->value_cols,
+                            .depth = words_of(panel, strip->rows.end - strip->rows.begin),
+                            .accumulate = true};
+    panel->multiply(&m);
+    m.a = lane->query_depth + depth_at;
+    m.b = (is_f32 ? (const uint32_t *)lane->dprob : lane->ds_depth) + at;
+    m.c = chunk->item->dkey + strip->keys.begin * plan->key_cols;
+    m.c_row_stride = plan->key_cols;
+    m.cols = plan->dim_cols;
+    panel->multiply(&m);
+    m.a += plan->dim_panels * chunk->depth_panel;
+    m.c += plan->dim_cols;
+    m.cols = plan->rope_cols;
+    panel->multiply(&m);
+}
+
+/* dS of the block's rows that the strip did not compute is zero. */
+static void clear_other_rows(const struct chunk *chunk, const struct strip *strip, int64_t rows)
+{
+    const bool is_f32 = chunk->plan->panel == AG_PANEL_F32;
+    const int64_t computed = strip->rows.end - strip->rows.begin, pair = chunk->panel->pair;
+    uint32_t *words = is_f32 ? (uint32_t *)chunk->lane->dprob : chunk->lane->ds_rows;
+    for (int64_t r = 0; r < rows; ++r) {
+        if (r < strip->row_at || r >= strip->row_at + computed) {
+            memset(words + (r * ATTENTION_SCORE_STRIDE + strip->key_at) / pair, 0,
+                   ATTENTION_STRIP / pair * sizeof *words);
+        }
+    }
+}
+
+/* --- blocks and tiles ------------------------------------------------------------------------------------
+ */
+
+/* Those of `rows` (of the chunk) that see one of `keys`, from the first to the last; they start at a whole
+ * word. */
+static struct attention_columns rows_that_see(const struct chunk *chunk, struct attention_columns rows,
+                                              struct attention_columns keys)
+{
+    const struct attention_columns *columns = chunk->lane->columns;
+    while (rows.begin < rows.end && is_empty(common(columns[rows.begin], keys))) {
+        ++rows.begin;
+    }
+    while (rows.begin < rows.end && is_empty(common(columns[rows.end - 1], keys))) {
+        --rows.end;
+    }
+    if (rows.begin < rows.end) {
+        rows.begin -= rows.begin % chunk->panel->pair;
+    }
+    return rows;
+}
+
+/* dQ += dS K over the packed keys [begin, end) of the tile. */
+static void add_query_gradients(const struct chunk *chunk, struct attention_columns rows,
+                                struct attention_columns packed_keys)
+{
+    const struct attention_plan *plan = chunk->plan;
+    const struct attention_lane *lane = chunk->lane;
+    const struct ag_panel_kernels *panel = chunk->panel;
+    const int64_t at = packed_keys.begin % ATTENTION_BLOCK / panel->pair;
+    struct ag_multiply m = {
+        .a = lane->key_depth + packed_keys.begin / panel->pair * panel->lanes,
+        .a_panel_stride = key_depth_panel(chunk),
+        .b = (plan->panel == AG_PANEL_F32 ? (const uint32_t *)lane->dprob : lane->ds_rows) + at,
+        .b_row_stride = ATTENTION_SCORE_STRIDE / panel->pair,
+        .b_word_stride = 1,
+        .c = lane->dquery + rows.begin * plan->key_cols,
+        .c_row_stride = plan->key_cols,
+        .rows = rows.end - rows.begin,
+        .cols = plan->dim_cols,
+        .depth = words_of(panel, packed_keys.end - packed_keys.begin),
+        .accumulate = true};
+    panel->multiply(&m);
+    m.a += plan->dim_panels * key_depth_panel(chunk);
+    m.c += plan->dim_cols;
+    m.cols = plan->rope_cols;
+    panel->multiply(&m);
+}
+
+/* At most ATTENTION_BLOCK rows (of the chunk) against the packed keys [begin, end), at most as many, of a
+ * tile whose first key is `tile_begin`. */
+static void run_block(const struct chunk *chunk, struct attention_columns rows,
+                      struct attention_columns packed_keys, int64_t tile_begin)
+{
+    struct attention_columns used = {packed_keys.end, packed_keys.begin};
+    for (int64_t key = packed_keys.begin; key < packed_keys.end; key += ATTENTION_STRIP) {
+        struct strip strip = {.key = key, .key_at = key - packed_keys.begin};
+        const int64_t end = smaller(key + ATTENTION_STRIP, packed_keys.end);
+        strip.keys = (struct attention_columns){tile_begin + key, tile_begin + end};
+        strip.rows = rows_that_see(chunk, rows, strip.keys);
+        strip.row_at = strip.rows.begin - rows.begin;
+        if (!is_empty(strip.rows)) {
+            multiply_scores(chunk, &strip);
+            make_probabilities(chunk, &strip);
+            add_key_gradients(chunk, &strip);
+            used.begin = smaller(used.begin, key);
+            used.end = end;
+        }
+        clear_other_rows(chunk, &strip, rows.end - rows.begin);
+    }
+    if (!is_empty(used)) {
+        add_query_gradients(chunk, rows, used);
+    }
+}
+
+/* A row tile (rows of the chunk) against a packed key tile: its blocks that see something. */
+static void run_tile(const struct chunk *chunk, struct attention_columns rows, struct attention_columns keys)
+{
+    const struct attention_sequence *sequence = chunk->item->sequence;
+    for (int64_t key = 0; key < keys.end - keys.begin; key += ATTENTION_BLOCK) {
+        const struct attention_columns packed = {key, smaller(key + ATTENTION_BLOCK, keys.end - keys.begin)};
+        const struct attention_columns block_keys = {keys.begin + packed.begin, keys.begin + packed.end};
+        for (int64_t row = rows.begin; row < rows.end; row += ATTENTION_BLOCK) {
+            const struct attention_columns block_rows = {row, smaller(row + ATTENTION_BLOCK, rows.end)};
+            const struct attention_columns seen = attention_columns_of_rows(
+                sequence, chunk->begin + block_rows.begin, chunk->begin + block_rows.end);
+            if (!is_empty(common(seen, block_keys))) {
+                run_block(chunk, block_rows, packed, keys.begin);
+            }
+        }
+    }
+}
+
+/* --- the chunk -------------------------------------------------------------------------------------------
+ */
+
+static void run_key_tile(const struct chunk *chunk, struct attention_columns keys)
+{
+    const struct attention_sequence *sequence = chunk->item->sequence;
+    const int64_t rows = chunk->end - chunk->begin;
+    pack_keys(chunk, keys);
+    for (int64_t row = 0; row < rows; row += ATTENTION_TILE) {
+        const struct attention_columns tile = {row, smaller(row + ATTENTION_TILE, rows)};
+        const struct attention_columns seen =
+            attention_columns_of_rows(sequence, chunk->begin + tile.begin, chunk->begin + tile.end);
+        if (!is_empty(common(seen, keys))) {
+            run_tile(chunk, tile, keys);
+        }
+    }
+}
+
+static void store_output(const struct chunk *chunk, int output, const float *from)
+{
+    const struct attention_job *job = chunk->item->job;
+    const struct ag_view *view = &job->outputs[output];
+    if (!view->present || ag_view_is_empty(view)) {
+        return;
+    }
+    const struct ag_matrix to = chunk_rows(chunk, view);
+    job->rows->store(&to, from, chunk->plan->key_cols, job->problem->scale);
+    for (int64_t r = 0; r < to.rows; ++r) {
+        if (is_empty(chunk->lane->columns[r])) { /* not 0 * key: that may be NaN */
+            struct ag_matrix row = to;
+            row.data = (char *)to.data + r * to.row_stride * (int64_t)ag_elem_bytes(job->problem->elem);
+            row.rows = 1;
+            job->rows->zero(&row);
+        }
+    }
+}
+
+void attention_run_chunk(const struct attention_item *item, int64_t query_head, int64_t begin, int64_t end)
+{
+    const struct attention_job *job = item->job;
+    const struct attention_plan *plan = job->plan;
+    const struct chunk chunk = {.item = item,
+                                .plan = plan,
+                                .panel = job->panel,
+                                .lane = item->lane,
+                                .query_head = query_head,
+                                .begin = begin,
+                                .end = end,
+                                .depth_panel = words_of(job->panel, plan->chunk_rows) * job->panel->lanes};
+    const struct attention_columns seen = attention_columns_of_rows(item->sequence, begin, end);
+    pack_queries(&chunk);
+    read_statistics(&chunk);
+    memset(item->lane->dquery, 0, (size_t)((end - begin) * plan->key_cols) * sizeof *item->lane->dquery);
+    if (!is_empty(seen)) {
+        const int64_t last = attention_key_tile_of(seen.end - 1);
+        for (int64_t tile = attention_key_tile_of(seen.begin); tile <= last; ++tile) {
+            run_key_tile(&chunk, common(attention_key_tile(item->sequence, tile), seen));
+        }
+    }
+    store_output(&chunk, OUT_DQ, item->lane->dquery);
+    store_output(&chunk, OUT_DQ_ROPE, item->lane->dquery + plan->dim_cols);
+}

@@ -1,0 +1,93 @@
+#include "op/attention/attention_run.h"
+
+#include "base/dtype.h"
+
+/* `rows` x `cols` items: the arena sees to products that do not fit. */
+static void *take(struct ag_arena *arena, int64_t rows, int64_t cols, size_t item_bytes)
+{
+    return cols > 0 ? ag_take(arena, rows, (size_t)cols * item_bytes) : NULL;
+}
+
+static int64_t words_of(const struct ag_panel_kernels *panel, int64_t elems)
+{
+    return (elems + panel->pair - 1) / panel->pair;
+}
+
+static void carve_chunk(struct ag_arena *arena, const struct attention_plan *plan,
+                        struct attention_lane *lane)
+{
+    const struct ag_panel_kernels *panel = &plan->kernels->panel[plan->panel];
+    const int64_t chunk = plan->chunk_rows, depth = words_of(panel, chunk) * panel->lanes;
+    lane->query_rows = take(arena, chunk, plan->query_words, sizeof *lane->query_rows);
+    lane->dy_rows = take(arena, chunk, plan->value_words, sizeof *lane->dy_rows);
+    lane->query_depth = take(arena, plan->dim_panels + plan->rope_panels, depth, sizeof *lane->query_depth);
+    lane->dy_depth = take(arena, plan->value_panels, depth, sizeof *lane->dy_depth);
+    lane->dquery = take(arena, chunk, plan->key_cols, sizeof *lane->dquery);
+    lane->max = ag_take(arena, chunk, sizeof *lane->max);
+    lane->inverse_sum = ag_take(arena, chunk, sizeof *lane->inverse_sum);
+    lane->delta = ag_take(arena, chunk, sizeof *lane->delta);
+    lane->columns = ag_take(arena, chunk, sizeof *lane->columns);
+}
+
+static void carve_keys(struct ag_arena *arena, const struct attention_plan *plan, struct attention_lane *lane)
+{
+    const struct ag_panel_kernels *panel = &plan->kernels->panel[plan->panel];
+    const int64_t depth = words_of(panel, ATTENTION_TILE) * panel->lanes;
+    lane->key_lanes = take(arena, ATTENTION_TILE, plan->query_words, sizeof *lane->key_lanes);
+    lane->value_lanes = take(arena, ATTENTION_TILE, plan->value_words, sizeof *lane->value_lanes);
+    lane->key_depth = take(arena, plan->dim_panels + plan->rope_panels, depth, sizeof *lane->key_depth);
+}
+
+static void carve_scores(struct ag_arena *arena, const struct attention_plan *plan,
+                         struct attention_lane *lane)
+{
+    const int64_t floats = ATTENTION_BLOCK * ATTENTION_SCORE_STRIDE;
+    lane->score = ag_take(arena, floats, sizeof *lane->score);
+    lane->dprob = ag_take(arena, floats, sizeof *lane->dprob);
+    lane->p_depth = lane->ds_depth = lane->ds_rows = NULL;
+    if (plan->panel == AG_PANEL_BF16) {
+        lane->p_depth = ag_take(arena, floats / 2, sizeof *lane->p_depth);
+        lane->ds_depth = ag_take(arena, floats / 2, sizeof *lane->ds_depth);
+        lane->ds_rows = ag_take(arena, floats / 2, sizeof *lane->ds_rows);
+    }
+    lane->lane_ranges = ag_take(arena, ATTENTION_BLOCK, sizeof *lane->lane_ranges);
+    lane->hidden = NULL;
+    if (plan->problem.has_mask_bytes) {
+        lane->hidden = ag_take(arena, ATTENTION_BLOCK * ATTENTION_STRIP, sizeof *lane->hidden);
+    }
+}
+
+void attention_carve_lane(struct ag_arena *arena, const struct attention_plan *plan,
+                          struct attention_lane *lane)
+{
+    lane->dkey = take(arena, plan->max_key_len, plan->key_cols, sizeof *lane->dkey);
+    lane->dvalue = take(arena, plan->max_key_len, plan->value_cols, sizeof *lane->dvalue);
+    carve_chunk(arena, plan, lane);
+    carve_keys(arena, plan, lane);
+    carve_scores(arena, plan, lane);
+}
+
+static void carve_staged(struct ag_arena *arena, const struct attention_problem *problem,
+                         void *staged[OUT_COUNT])
+{
+    const struct ag_view *const outputs[OUT_COUNT] = {&problem->dq, &problem->dq_rope, &problem->dk,
+                                                      &problem->dk_rope, &problem->dv};
+    for (int i = 0; i < OUT_COUNT; ++i) {
+        const bool is_staged = problem->has_overlap && outputs[i]->present;
+        staged[i] =
+            is_staged ? ag_take(arena, ag_view_elems(outputs[i]), ag_elem_bytes(problem->elem)) : NULL;
+    }
+}
+
+void attention_carve(struct ag_arena *arena, const struct attention_plan *plan,
+                     struct attention_workspace *workspace)
+{
+    const int lanes = plan->item_count > 0 ? plan->lanes : 0;
+    workspace->lanes = ag_take(arena, lanes, sizeof *workspace->lanes);
+    for (int i = 0; i < lanes; ++i) {
+        struct attention_lane unused;
+        attention_carve_lane(arena, plan, workspace->lanes ? &workspace->lanes[i] : &unused);
+    }
+    workspace->partial = ag_take(arena, plan->partial_floats, sizeof *workspace->partial);
+    carve_staged(arena, &plan->problem, workspace->staged);
+}
