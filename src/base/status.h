@@ -32,6 +32,7 @@
     X(RT_EVENT_TIMESTAMP_REVERSAL, 107007, "the end event is older than the start event")                     \
     X(RT_INVALID_HANDLE, 107017, "not a live handle of this kind")                                            \
     X(RT_SYSPARAM_NOT_SET, 107021, "the option was never set")                                                \
+    X(RT_NO_STREAM_RESOURCE, 207008, "no thread for a stream")                                                \
     X(RT_MEMORY_ALLOCATION, 207001, "out of memory")                                                          \
     X(RT_STREAM_SYNC_TIMEOUT, 507046, "the stream did not finish in time")                                    \
     X(RT_EVENT_SYNC_TIMEOUT, 507047, "the event did not finish in time")

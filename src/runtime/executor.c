@@ -11,6 +11,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "runtime/checked_mode.h"
 #include "runtime/handle.h"
 #include "runtime/stream.h"
 
@@ -32,7 +33,7 @@ static void release_executor(struct executor *executor)
     }
 }
 
-static struct ag_view *operand_view(const struct ag_operator *op, void *plan, int index)
+struct ag_view *ag_operand_view(const struct ag_operator *op, void *plan, int index)
 {
     return (struct ag_view *)((char *)plan + op->operands[index].offset);
 }
@@ -93,7 +94,7 @@ ag_status ag_executor_create(const struct ag_operator *op, const void *plan, uin
 
 struct run {
     struct executor *executor;
-    void *plan; /* the executor's own, or a copy of a repeatable one that waits in a queue */
+    void *plan; /* the executor's own, or a copy: a repeatable executor may change while a task of it waits */
     void *workspace;
 };
 
@@ -112,11 +113,20 @@ static ag_status run_task(void *context)
     return status;
 }
 
+static void release_run(void *context)
+{
+    const struct run *run = context;
+    if (run->plan != run->executor->plan) {
+        ag_free(run->plan);
+    }
+    release_executor(run->executor);
+}
+
 static ag_status check_memory(const struct executor *executor)
 {
     const struct ag_operator *op = executor->op;
     for (int i = 0; i < op->inputs + op->outputs; ++i) {
-        const struct ag_view *view = operand_view(op, executor->plan, i);
+        const struct ag_view *view = ag_operand_view(op, executor->plan, i);
         AG_REQUIRE(!view->present || view->data || ag_view_is_empty(view), NULLPTR,
                    "%s: its memory is null, want an address", op->operands[i].name);
     }
@@ -132,7 +142,33 @@ static ag_status check_run(const struct ag_operator *op, const struct executor *
     AG_REQUIRE(workspace_size >= executor->workspace_bytes, INVALID,
                "workspaceSize: got %" PRIu64 ", want at least %" PRIu64, workspace_size,
                executor->workspace_bytes);
-    return check_memory(executor);
+    AG_TRY(check_memory(executor));
+    if (ag_config_get().is_debug) {
+        AG_TRY(ag_checked_allocations(op, executor->plan));
+        AG_TRY(ag_checked_workspace(workspace, executor->workspace_bytes));
+    }
+    return AG_OK;
+}
+
+/* Hands one reference of the executor to the task, whatever happens. */
+static ag_status submit(struct executor *executor, void *workspace, aclrtStream stream)
+{
+    const struct ag_config config = ag_config_get();
+    struct run run = {executor, executor->plan, executor->workspace_bytes ? workspace : NULL};
+    ag_status status = ag_stream_check(stream);
+    if (status == AG_OK && config.is_async && executor->is_repeatable) {
+        void *copy = ag_alloc(executor->op->plan_bytes);
+        status = copy ? AG_OK : ag_fail(AG_RUNTIME, "out of memory for a queued plan");
+        run.plan = copy ? memcpy(copy, executor->plan, executor->op->plan_bytes) : run.plan;
+    }
+    if (status != AG_OK) {
+        release_run(&run);
+        return status;
+    }
+    if (config.is_async && config.is_debug) {
+        ag_checked_spoil_outputs(executor->op, run.plan);
+    }
+    return ag_stream_submit(stream, (struct ag_task){run_task, release_run, &run, sizeof run});
 }
 
 ag_status ag_executor_run(const struct ag_operator *op, void *workspace, uint64_t workspace_size,
@@ -141,19 +177,17 @@ ag_status ag_executor_run(const struct ag_operator *op, void *workspace, uint64_
     AG_REQUIRE(handle, NULLPTR, "executor: null");
     struct executor *executor = ag_handle_get(AG_HANDLE_EXECUTOR, handle);
     if (executor && !executor->is_repeatable) {
-        executor = ag_handle_remove(AG_HANDLE_EXECUTOR, handle);
+        executor = ag_handle_remove(AG_HANDLE_EXECUTOR, handle); /* consumed, whatever happens */
+    } else if (executor) {
+        atomic_fetch_add(&executor->references, 1);
     }
     AG_REQUIRE(executor, INVALID, "executor: got %s, want a live executor", ag_handle_describe(handle));
-    const bool is_consumed = !executor->is_repeatable;
-    ag_status status = check_run(op, executor, workspace, workspace_size);
-    if (status == AG_OK) {
-        struct run run = {executor, executor->plan, executor->workspace_bytes ? workspace : NULL};
-        status = ag_stream_submit(stream, (struct ag_task){.run = run_task, .context = &run});
-    }
-    if (is_consumed) {
+    const ag_status status = check_run(op, executor, workspace, workspace_size);
+    if (status != AG_OK) {
         release_executor(executor);
+        return status;
     }
-    return status;
+    return submit(executor, workspace, stream);
 }
 
 /* --- what a program does with an executor --------------------------------------------------------------- */
@@ -199,7 +233,7 @@ static ag_status set_address(aclOpExecutor *handle, enum operand_set set, size_t
     AG_REQUIRE(addr, INNER_NULLPTR, "addr: null");
     AG_REQUIRE(index < (size_t)count, INVALID, "index: got %zu, %s has %d such tensors", index, op->name, count);
     const int operand = (int)index + (set == OUTPUTS ? op->inputs : 0);
-    struct ag_view *view = operand_view(op, executor->plan, operand);
+    struct ag_view *view = ag_operand_view(op, executor->plan, operand);
     AG_REQUIRE(view->present, INVALID, "index: %zu is %s, which was null in phase 1", index,
                op->operands[operand].name);
     view->data = addr;

@@ -28,7 +28,9 @@ struct ag_operator {
     int inputs, outputs;    /* numbers of operands */
 
     /* The plan was copied into the executor block, followed by `tables` (the table_bytes asked for, 64-byte
-     * aligned): copy into them all that still points to the caller's memory, and build what phase 2 needs. */
+     * aligned): copy into them all that still points to the caller's memory, and build what phase 2 needs. The
+     * plan may point into the tables but not into itself: it is copied again when a repeatable executor's task has
+     * to wait. */
     void (*adopt)(void *plan, void *tables);
 
     /* Phase 2, on the stream's thread. `workspace` has at least plan's workspace bytes (any alignment), or is
@@ -38,6 +40,9 @@ struct ag_operator {
     /* One line for ACLGRAD_VERBOSE=plan and `aclgrad explain`: key=value pairs separated by spaces. */
     void (*describe)(const void *plan, char *text, size_t bytes);
 };
+
+/* The operand's view inside a plan, to read or to move. */
+struct ag_view *ag_operand_view(const struct ag_operator *op, void *plan, int index);
 
 /* Makes the executor: copies *plan, reserves table_bytes, calls adopt. On success sets *workspace_size and
  * *executor; on failure (561101) touches neither. The caller has checked that both pointers are not NULL. */

@@ -3,6 +3,8 @@
 #ifndef AG_RUNTIME_STREAM_H
 #define AG_RUNTIME_STREAM_H
 
+#include <stddef.h>
+
 #include "acl/acl_base.h"
 #include "base/status.h"
 
@@ -10,14 +12,18 @@ struct ag_task {
     /* Runs the task; its failure is returned by the submitting call (synchronous) or, as 361001 with the message
      * kept, by the call that synchronises the stream. */
     ag_status (*run)(void *context);
-    /* Releases the context, whether the task ran or was discarded. May be NULL. */
+    /* Releases what the context holds, whether the task ran or was dropped. May be NULL. Must not wait. */
     void (*release)(void *context);
     void *context;
+    size_t context_bytes; /* copied when the task has to wait in a queue; 0: the pointer itself is kept */
 };
 
 /* Runs or queues a task on `stream` (NULL: the default stream of the thread's context; without a context the task
  * runs at once, unless ACLGRAD_DEBUG=1: then 107002). A bad handle: 107017, nothing runs. The task is released in
  * every case. */
 ag_status ag_stream_submit(aclrtStream stream, struct ag_task task);
+
+/* The status that ag_stream_submit would give for the stream alone. */
+ag_status ag_stream_check(aclrtStream stream);
 
 #endif
