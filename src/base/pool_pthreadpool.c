@@ -96,8 +96,9 @@ void ag_pool_run(int lanes, void (*lane)(void *context, size_t index), void *con
     pthread_mutex_unlock(&lock);
 }
 
-/* A thread that still runs a job at exit keeps the pool: waiting for it could last for ever. */
-__attribute__((destructor)) static void destroy_pool(void)
+/* After the destructors without priority, which wait for tasks that still use the pool. A thread that runs a job
+ * even now keeps it: waiting for it could last for ever. */
+__attribute__((destructor(101))) static void destroy_pool(void)
 {
     if (pthread_mutex_trylock(&lock) != 0) {
         return;

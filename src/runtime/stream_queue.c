@@ -364,16 +364,27 @@ static void after_fork_in_child(void)
     }
 }
 
-/* When the program ends (or unloads the library): tasks that have not begun are dropped, those that run are waited
- * for, so that they do not run on while the library is being taken down. */
+/* When the program ends or unloads the library: tasks that have not begun are dropped, those that run are waited for,
+ * and the worker leaves before its code goes away. */
+static void stop_worker(struct ag_stream *stream)
+{
+    ag_stream_drop(stream);
+    ag_stream_wait(stream, INT64_MAX);
+    stream->is_closing = true;
+    stream->has_worker = false;
+    pthread_cond_signal(&stream->has_work);
+    ag_unlock(AG_LOCK_RUNTIME);
+    pthread_join(stream->worker, NULL);
+    ag_lock(AG_LOCK_RUNTIME);
+}
+
 __attribute__((destructor)) static void stop_workers(void)
 {
     ag_lock(AG_LOCK_RUNTIME);
     for (struct ag_context *context = ag_context_first(); context; context = context->next) {
         for (struct ag_stream *stream = context->streams; stream; stream = stream->next) {
             if (stream->has_worker && !stream->is_closing && !ag_stream_is_running_here(stream)) {
-                ag_stream_drop(stream);
-                ag_stream_wait(stream, INT64_MAX);
+                stop_worker(stream);
             }
         }
     }
