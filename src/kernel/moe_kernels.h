@@ -14,7 +14,7 @@
 struct ag_moe_slot {
     const void *grad;   /* [H] gradient of the token */
     const void *tokens; /* [H] what the expert had returned for it */
-    void *grad_out;     /* [H] gradient of that; overlaps nothing else */
+    void *grad_out;     /* [H] gradient of that; overlaps nothing that is read */
     float prob;         /* weight of the expert */
     float dot;          /* result */
 };

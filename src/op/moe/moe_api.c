@@ -1,0 +1,65 @@
+#include "op/moe/moe.h"
+
+#include <stddef.h>
+
+#include "aclnnop/aclnn_moe_token_unpermute_with_ep_grad.h"
+#include "base/check.h"
+#include "runtime/executor.h"
+
+#define OPERAND(name, member)                                                                                        \
+    {                                                                                                                \
+        name, offsetof(struct moe_plan, problem.member)                                                              \
+    }
+
+/* Inputs, then outputs, as the API lists them. */
+static const struct ag_operand operands[] = {
+    OPERAND("unpermutedTokensGrad", unpermuted_tokens_grad), OPERAND("sortedIndices", sorted_indices),
+    OPERAND("permutedTokensOptional", permuted_tokens),      OPERAND("probsOptional", probs),
+    OPERAND("permutedTokensGradOut", permuted_tokens_grad),  OPERAND("probsGradOut", probs_grad),
+};
+
+static const struct ag_operator moe_operator = {
+    .name = "aclnnMoeTokenUnpermuteWithEpGrad",
+    .plan_bytes = sizeof(struct moe_plan),
+    .operands = operands,
+    .inputs = 4,
+    .outputs = 2,
+    .run = moe_run,
+    .describe = moe_describe,
+};
+
+aclnnStatus aclnnMoeTokenUnpermuteWithEpGradGetWorkspaceSize(
+    const aclTensor *unpermutedTokensGrad, const aclTensor *sortedIndices, const aclTensor *permutedTokensOptional,
+    const aclTensor *probsOptional, bool paddedMode, const aclIntArray *restoreShapeOptional,
+    const aclIntArray *rangeOptional, int64_t topkNum, const aclTensor *permutedTokensGradOut,
+    const aclTensor *probsGradOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+{
+    const struct moe_args args = {
+        .unpermuted_tokens_grad = unpermutedTokensGrad,
+        .sorted_indices = sortedIndices,
+        .permuted_tokens = permutedTokensOptional,
+        .probs = probsOptional,
+        .padded_mode = paddedMode,
+        .restore_shape = restoreShapeOptional,
+        .range = rangeOptional,
+        .topk_num = topkNum,
+        .permuted_tokens_grad = permutedTokensGradOut,
+        .probs_grad = probsGradOut,
+        .workspace_size = workspaceSize,
+        .executor = executor,
+    };
+    struct moe_problem problem;
+    struct moe_plan plan;
+    ag_error_enter(__func__);
+    AG_TRY(ag_config_check(AG_INVALID));
+    AG_TRY(moe_check(&args, &problem));
+    AG_TRY(moe_make_plan(&problem, &plan));
+    return ag_executor_create(&moe_operator, &plan, 0, plan.workspace_bytes, workspaceSize, executor);
+}
+
+aclnnStatus aclnnMoeTokenUnpermuteWithEpGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
+                                             aclrtStream stream)
+{
+    ag_error_enter(__func__);
+    return ag_executor_run(&moe_operator, workspace, workspaceSize, executor, stream);
+}
