@@ -85,6 +85,10 @@ aclnnStatus attention_call_phase1(struct attention_call *call);
  * Fills the outputs with NaN first. */
 void attention_call_run(struct attention_call *call);
 
+/* The definition's results and bounds for the call; attention_call_ref_free releases them. */
+struct attention_ref attention_call_ref(struct attention_call *call, enum ag_softmax_layout layout);
+void attention_call_ref_free(struct attention_ref *ref);
+
 /* Compares the outputs with the definition (under `layout`), element by element; returns the worst ratio. */
 double attention_call_compare(struct attention_call *call, enum ag_softmax_layout layout);
 

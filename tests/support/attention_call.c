@@ -301,16 +301,21 @@ static double *doubles(int64_t count)
     return values;
 }
 
-static struct attention_ref create_ref(const struct attention_call *call)
+struct attention_ref attention_call_ref(struct attention_call *call, enum ag_softmax_layout layout)
 {
     const struct attention_case *c = &call->c;
     const int64_t q = call->t1 * c->n1, k = call->t2 * c->n2;
-    return (struct attention_ref){doubles(q * c->d), doubles(q * c->d), doubles(q * c->dr), doubles(q * c->dr),
-                                  doubles(k * c->d), doubles(k * c->d), doubles(k * c->dr), doubles(k * c->dr),
-                                  doubles(k * c->dv), doubles(k * c->dv)};
+    struct attention_problem problem;
+    struct attention_ref ref = {
+        doubles(q * c->d),  doubles(q * c->d),  doubles(q * c->dr), doubles(q * c->dr), doubles(k * c->d),
+        doubles(k * c->d),  doubles(k * c->dr), doubles(k * c->dr), doubles(k * c->dv), doubles(k * c->dv)};
+    assert_int_equal(attention_check(&call->args, &problem), AG_OK);
+    assert_int_equal(attention_ref(&problem, layout, &ref), AG_OK);
+    attention_release(&problem);
+    return ref;
 }
 
-static void destroy_ref(struct attention_ref *ref)
+void attention_call_ref_free(struct attention_ref *ref)
 {
     double *all[] = {ref->dq, ref->dq_bound, ref->dq_rope, ref->dq_rope_bound, ref->dk, ref->dk_bound, ref->dk_rope,
                      ref->dk_rope_bound, ref->dv, ref->dv_bound};
@@ -327,17 +332,13 @@ static double compare(const struct attention_call *call, const char *name, const
 
 double attention_call_compare(struct attention_call *call, enum ag_softmax_layout layout)
 {
-    struct attention_problem problem;
-    struct attention_ref ref = create_ref(call);
-    assert_int_equal(attention_check(&call->args, &problem), AG_OK);
-    assert_int_equal(attention_ref(&problem, layout, &ref), AG_OK);
+    struct attention_ref ref = attention_call_ref(call, layout);
     const double worst[] = {compare(call, "dv", &call->dv, ref.dv, ref.dv_bound),
                             compare(call, "dq", &call->dq, ref.dq, ref.dq_bound),
                             compare(call, "dk", &call->dk, ref.dk, ref.dk_bound),
                             compare(call, "dqRope", &call->dqr, ref.dq_rope, ref.dq_rope_bound),
                             compare(call, "dkRope", &call->dkr, ref.dk_rope, ref.dk_rope_bound)};
-    attention_release(&problem);
-    destroy_ref(&ref);
+    attention_call_ref_free(&ref);
     double most = 0;
     for (int i = 0; i < 5; ++i) {
         most = worst[i] > most ? worst[i] : most;
