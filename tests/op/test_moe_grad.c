@@ -94,7 +94,7 @@ static void without_probs_rows_are_copied(void **state)
     }
 }
 
-/* --- views ------------------------------------------------------------------------------------------------------- */
+/* --- views ----------------------------------------------------------------------------------------------- */
 
 /* The input `member` of a problem as the view says, with the same values; the results must have the same bits. */
 static void check_view(size_t member, const int64_t *strides, int64_t offset, int dtype)
@@ -146,7 +146,7 @@ static void strided_inputs_equal_dense_ones(void **state)
     check_view(offsetof(struct moe_test, indices), (int64_t[]){5}, 2, AG_FLOAT16);
 }
 
-/* --- threads and tables ------------------------------------------------------------------------------------------- */
+/* --- threads and tables ---------------------------------------------------------------------------------- */
 
 static void thread_count_does_not_matter(void **state)
 {

@@ -7,7 +7,7 @@
 
 #include "aclnnop/aclnn_moe_token_unpermute_with_ep_grad.h"
 
-/* --- making one ------------------------------------------------------------------------------------------------ */
+/* --- making one ------------------------------------------------------------------------------------------ */
 
 struct moe_shape moe_shape_of(int token_dtype, int probs_dtype, int64_t tokens, int64_t topk, int64_t hidden)
 {
@@ -68,7 +68,7 @@ void moe_test_set(struct test_tensor *tensor, const double *values)
     }
 }
 
-/* --- running it -------------------------------------------------------------------------------------------------- */
+/* --- running it ------------------------------------------------------------------------------------------ */
 
 static aclIntArray *range_array(const struct moe_shape *shape)
 {
@@ -106,7 +106,7 @@ void moe_test_run(struct moe_test *test)
     test_buffer_destroy(&workspace);
 }
 
-/* --- judging it --------------------------------------------------------------------------------------------------- */
+/* --- judging it ------------------------------------------------------------------------------------------ */
 
 struct moe_problem moe_test_problem(const struct moe_test *test)
 {

@@ -40,7 +40,7 @@ struct moe_args {
     aclOpExecutor *const *executor; /* only tested against NULL */
 };
 
-/* --- limits ------------------------------------------------------------------------------------------------ */
+/* --- limits ---------------------------------------------------------------------------------------------- */
 
 /* The largest values accepted. A row of the table per enum ag_limits. */
 struct moe_limits {
@@ -72,7 +72,7 @@ ag_status moe_check(const struct moe_args *args, struct moe_problem *problem);
  * phases, so both ask. */
 ag_status moe_check_overlap(const struct moe_problem *problem);
 
-/* --- how it will be done ----------------------------------------------------------------------------------- */
+/* --- how it will be done --------------------------------------------------------------------------------- */
 
 struct moe_plan {
     struct moe_problem problem;
@@ -109,7 +109,7 @@ void moe_describe(const void *plan, char *text, size_t bytes);
 /* Phase 2. */
 ag_status moe_run(const void *plan, void *workspace);
 
-/* --- the definition ------------------------------------------------------------------------------------------ */
+/* --- the definition -------------------------------------------------------------------------------------- */
 
 /* Computed in double. permuted_tokens_grad is rounded as the contract says (to float, then to the token type), so it
  * is the exact answer; probs_grad is not rounded, and |answer - probs_grad| <= probs_grad_bound for each element.

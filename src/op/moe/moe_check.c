@@ -11,7 +11,7 @@ const struct moe_limits moe_limits_table[] = {
     [AG_LIMITS_EXTENDED] = {.topk = INT32_MAX},
 };
 
-/* --- the tensors, under the names the caller knows ------------------------------------------------------------ */
+/* --- the tensors, under the names the caller knows ------------------------------------------------------- */
 
 struct named_view {
     const char *name;
@@ -57,7 +57,7 @@ static ag_status read_tensors(const struct moe_args *args, struct moe_problem *p
     return read_permuted_tokens(args, p);
 }
 
-/* --- types, formats, memory ------------------------------------------------------------------------------------ */
+/* --- types, formats, memory ------------------------------------------------------------------------------ */
 
 static ag_status require_float(const struct ag_view *view, const char *name)
 {
@@ -124,7 +124,7 @@ static ag_status check_output_strides(const struct moe_problem *p)
     return AG_OK;
 }
 
-/* --- shapes ---------------------------------------------------------------------------------------------------- */
+/* --- shapes ---------------------------------------------------------------------------------------------- */
 
 static ag_status require_rank(const struct ag_view *view, const char *name, int rank)
 {
@@ -183,7 +183,7 @@ static ag_status check_shapes(const struct moe_problem *p)
     return AG_OK;
 }
 
-/* --- the window -------------------------------------------------------------------------------------------------- */
+/* --- the window ------------------------------------------------------------------------------------------ */
 
 /* A negative position counts from the end; what lies outside [0, N] moves to its edge. */
 static int64_t normalise_position(int64_t position, int64_t slots)
@@ -231,7 +231,7 @@ static ag_status check_rows(struct moe_problem *p)
     return AG_OK;
 }
 
-/* --- overlap --------------------------------------------------------------------------------------------------------- */
+/* --- overlap --------------------------------------------------------------------------------------------- */
 
 static ag_status require_apart(const struct named_view *out, const struct named_view *other)
 {
@@ -255,7 +255,7 @@ ag_status moe_check_overlap(const struct moe_problem *problem)
     return AG_OK;
 }
 
-/* --- all of it, in the order of the contract -------------------------------------------------------------------------- */
+/* --- all of it, in the order of the contract ------------------------------------------------------------- */
 
 ag_status moe_check(const struct moe_args *args, struct moe_problem *problem)
 {

@@ -5,7 +5,7 @@
 
 #include "base/elem.h"
 
-/* --- the inputs, by their names in the formula -------------------------------------------------------------- */
+/* --- the inputs, by their names in the formula ----------------------------------------------------------- */
 
 static double at2(const struct ag_view *view, int64_t i, int64_t j)
 {
@@ -35,7 +35,7 @@ static int64_t row_of_slot(const struct moe_problem *p, int64_t slot)
     return is_local ? position - p->window_begin : -1;
 }
 
-/* --- the gradient of the permuted tokens ---------------------------------------------------------------------- */
+/* --- the gradient of the permuted tokens ----------------------------------------------------------------- */
 
 /* The product of two floats is exact in double, so this rounds twice as the contract says: to float, then to the
  * token type. */
@@ -61,7 +61,7 @@ static void define_permuted_tokens_grad(const struct moe_problem *p, double *out
     }
 }
 
-/* --- the gradient of the probabilities ------------------------------------------------------------------------- */
+/* --- the gradient of the probabilities ------------------------------------------------------------------- */
 
 /* With 16 sums in float side by side, each of ceil(H/16) terms, and a tree over them, at most H/16 + 6 roundings lie
  * on the way of a product. Products and sums below the normal range may lose up to 2^-150 each instead. The last

@@ -24,7 +24,7 @@ struct moe_task {
     int64_t slot_items;
 };
 
-/* --- who owns which row --------------------------------------------------------------------------------------- */
+/* --- who owns which row ---------------------------------------------------------------------------------- */
 
 /* The row of slot i, or NOBODY when it is not on this rank. Any index is legal. */
 static int64_t local_row(const struct moe_problem *p, int64_t slot)
@@ -51,7 +51,7 @@ static void assign_rows(struct moe_task *task)
     }
 }
 
-/* --- rows of the inputs ------------------------------------------------------------------------------------------ */
+/* --- rows of the inputs ---------------------------------------------------------------------------------- */
 
 static void gather_row(char *to, const char *from, int64_t count, int64_t stride, size_t elem_bytes)
 {
@@ -83,7 +83,7 @@ static char *output_row(const struct moe_task *task, int64_t row)
     return (char *)ag_view_origin(&task->problem->permuted_tokens_grad) + row * task->row_bytes;
 }
 
-/* --- work items ----------------------------------------------------------------------------------------------------- */
+/* --- work items ------------------------------------------------------------------------------------------ */
 
 /* The gradient row of the nth slot of a batch. The slots of a token are neighbours: they share what was gathered. */
 static const void *grad_row(const struct moe_task *task, const int32_t *slots, int64_t n, int lane,
@@ -164,7 +164,7 @@ static void run_item(void *context, int64_t item, int lane)
     task->plan->kernels->fence();
 }
 
-/* --- all of it ---------------------------------------------------------------------------------------------------------- */
+/* --- all of it ------------------------------------------------------------------------------------------- */
 
 static int64_t count_runs(int64_t total, int64_t length)
 {
