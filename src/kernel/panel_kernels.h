@@ -38,7 +38,7 @@ struct ag_multiply {
 };
 
 /* One table per panel type. Indexed by enum ag_elem where the source or the target is a tensor. Counts of 0 are
- * legal everywhere and do nothing. */
+ * legal everywhere: nothing is touched (only a product over depth 0 is 0, and written). */
 struct ag_panel_kernels {
     int pair;  /* contraction elements per word: 1 or 2 */
     int lanes; /* columns per panel: V_BLOCK * V_LANES */
@@ -60,7 +60,8 @@ struct ag_panel_kernels {
 
 /* Float rows to tensors and back; they do not depend on the panel type. */
 struct ag_row_kernels {
-    /* to(r, c) = round(scale * from[r * from_stride + c]) for to->rows x to->cols: one rounding, nearest even. */
+    /* to(r, c) = round(scale * from[r * from_stride + c]) for to->rows x to->cols, to nearest even; the product is
+     * a float, so where scale is no power of two it has been rounded once before. */
     void (*store)(const struct ag_matrix *to, const float *from, int64_t from_stride, float scale);
 
     /* to[r * to_stride + c] = from(r, c) */

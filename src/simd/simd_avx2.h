@@ -10,7 +10,7 @@
 
 #define V_INLINE static inline __attribute__((always_inline, unused))
 
-enum { V_LANES = 8, V_BLOCK = 2, V_ROWS = 6, V_PREFERS_BF16 = 0 };
+enum { V_LANES = 8, V_BLOCK = 2, V_ROWS = 6, V_UNROLL = V_BLOCK, V_PREFERS_BF16 = 0 };
 
 typedef __m256 v_f32;
 typedef __m256i v_u32;

@@ -10,9 +10,9 @@
 #define V_INLINE static inline __attribute__((always_inline, unused))
 
 #ifdef __AVX512BF16__
-enum { V_LANES = 16, V_BLOCK = 4, V_ROWS = 6, V_PREFERS_BF16 = 1 };
+enum { V_LANES = 16, V_BLOCK = 4, V_ROWS = 6, V_UNROLL = V_BLOCK, V_PREFERS_BF16 = 1 };
 #else
-enum { V_LANES = 16, V_BLOCK = 4, V_ROWS = 6, V_PREFERS_BF16 = 0 };
+enum { V_LANES = 16, V_BLOCK = 4, V_ROWS = 6, V_UNROLL = V_BLOCK, V_PREFERS_BF16 = 0 };
 #endif
 
 typedef __m512 v_f32;

@@ -10,7 +10,7 @@
 
 #define V_INLINE static inline __attribute__((always_inline, unused))
 
-enum { V_LANES = 1, V_BLOCK = 8, V_ROWS = 4, V_PREFERS_BF16 = 0 };
+enum { V_LANES = 1, V_BLOCK = 8, V_ROWS = 4, V_UNROLL = 1, V_PREFERS_BF16 = 0 };
 
 typedef float v_f32;
 typedef uint32_t v_u32;
