@@ -27,7 +27,7 @@ void *ag_object_create(enum ag_handle_kind kind, size_t bytes, void **object)
     }
     if (!handle) {
         ag_free(header);
-        ag_fail(AG_CREATE_EXECUTOR, "out of memory for a %s", ag_handle_kind_name(kind));
+        ag_fail(AG_CREATE_EXECUTOR, "out of memory (%s)", ag_handle_kind_name(kind));
     }
     return handle;
 }
