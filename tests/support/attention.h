@@ -89,11 +89,14 @@ void attention_call_run(struct attention_call *call);
 struct attention_ref attention_call_ref(struct attention_call *call, enum ag_softmax_layout layout);
 void attention_call_ref_free(struct attention_ref *ref);
 
-/* Compares the outputs with the definition (under `layout`), element by element; returns the worst ratio. */
-double attention_call_compare(struct attention_call *call, enum ag_softmax_layout layout);
+/* Compares the outputs with the definition, element by element; returns the worst error as a fraction of its bound. */
+double attention_call_compare_with(const struct attention_call *call, const struct attention_ref *ref);
 
-/* attention_call_run, then attention_call_compare in the case's own order. */
+/* Runs the call and compares it in the case's own order of statistics. */
 double attention_call_verify(struct attention_call *call);
+
+/* The same in every kernel table that this CPU runs. */
+void attention_call_verify_each_isa(struct attention_call *call);
 
 /* Outputs of two calls have the same bits. */
 void attention_call_assert_same(const struct attention_call *a, const struct attention_call *b);

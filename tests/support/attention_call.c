@@ -330,15 +330,13 @@ static double compare(const struct attention_call *call, const char *name, const
     return got->handle ? test_compare(name, got, want, bound, attention_case_text(&call->c)) : 0;
 }
 
-double attention_call_compare(struct attention_call *call, enum ag_softmax_layout layout)
+double attention_call_compare_with(const struct attention_call *call, const struct attention_ref *ref)
 {
-    struct attention_ref ref = attention_call_ref(call, layout);
-    const double worst[] = {compare(call, "dv", &call->dv, ref.dv, ref.dv_bound),
-                            compare(call, "dq", &call->dq, ref.dq, ref.dq_bound),
-                            compare(call, "dk", &call->dk, ref.dk, ref.dk_bound),
-                            compare(call, "dqRope", &call->dqr, ref.dq_rope, ref.dq_rope_bound),
-                            compare(call, "dkRope", &call->dkr, ref.dk_rope, ref.dk_rope_bound)};
-    attention_call_ref_free(&ref);
+    const double worst[] = {compare(call, "dv", &call->dv, ref->dv, ref->dv_bound),
+                            compare(call, "dq", &call->dq, ref->dq, ref->dq_bound),
+                            compare(call, "dk", &call->dk, ref->dk, ref->dk_bound),
+                            compare(call, "dqRope", &call->dqr, ref->dq_rope, ref->dq_rope_bound),
+                            compare(call, "dkRope", &call->dkr, ref->dk_rope, ref->dk_rope_bound)};
     double most = 0;
     for (int i = 0; i < 5; ++i) {
         most = worst[i] > most ? worst[i] : most;
@@ -348,8 +346,25 @@ double attention_call_compare(struct attention_call *call, enum ag_softmax_layou
 
 double attention_call_verify(struct attention_call *call)
 {
+    struct attention_ref ref = attention_call_ref(call, call->c.layout);
     attention_call_run(call);
-    return attention_call_compare(call, call->c.layout);
+    const double worst = attention_call_compare_with(call, &ref);
+    attention_call_ref_free(&ref);
+    return worst;
+}
+
+void attention_call_verify_each_isa(struct attention_call *call)
+{
+    struct attention_ref ref = attention_call_ref(call, call->c.layout);
+    const struct ag_config before = ag_config_get();
+    TEST_EACH_ISA(isa)
+    {
+        ag_config_set_isa(isa);
+        attention_call_run(call);
+        attention_call_compare_with(call, &ref);
+    }
+    ag_config_set_isa(before.isa);
+    attention_call_ref_free(&ref);
 }
 
 void attention_call_assert_same(const struct attention_call *a, const struct attention_call *b)
