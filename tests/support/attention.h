@@ -11,7 +11,7 @@
 
 enum test_mask_shape {
     TEST_MASK_NONE,
-    TEST_MASK_COMPRESSED, /* [2048, 2048], in mode 6 [3072, 2048]; its bytes are garbage */
+    TEST_MASK_COMPRESSED, /* [2048, 2048], in mode 6 [3072, 2048]; its bytes cannot be read */
     TEST_MASK_SS,         /* [max Sq, max Skv], as the following three with bytes that count */
     TEST_MASK_11SS,
     TEST_MASK_B1SS,
@@ -65,6 +65,7 @@ struct attention_call {
     int64_t t1, t2;
     struct test_tensor q, qr, k, kr, v, dy, mask, max, sum, out;
     struct test_tensor dq, dqr, dk, dkr, dv;
+    aclTensor *compressed_mask; /* instead of mask */
     struct attention_doubles doubles;
     aclIntArray *q_list, *kv_list, *prefix;
     struct attention_args args; /* what phase 1 is called with; tests change it as they like */
