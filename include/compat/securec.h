@@ -67,7 +67,7 @@ static inline errno_t memcpy_s(void *dest, size_t destMax, const void *src, size
             memset(dest, 0, destMax);
             return EOVERLAP_AND_RESET;
         }
-        memcpy(dest, src, count);
+        memmove(dest, src, count); /* not memcpy: compilers warn about overlaps that were refused above */
     }
     return EOK;
 }

@@ -28,7 +28,9 @@ const char *ag_status_name(ag_status status)
 /* The vendor's messages start with such a code: EZ1001 for a bad argument, EZ9999 for an internal error. */
 static const char *message_code(ag_status status)
 {
-    const bool is_internal = status == AG_INNER || status == AG_RUNTIME || status == AG_CREATE_EXECUTOR;
+    const bool is_internal = status == AG_INNER || status == AG_RUNTIME || status == AG_CREATE_EXECUTOR ||
+                             status == AG_ACL_BAD_ALLOC || status == AG_RT_MEMORY_ALLOCATION ||
+                             status == AG_RT_NO_STREAM_RESOURCE;
     return is_internal ? "EZ9999" : "EZ1001";
 }
 
