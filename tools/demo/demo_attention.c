@@ -186,7 +186,7 @@ static void release(void)
 
 const struct demo_case demo_attention = {
     .operator_name = "FlashAttentionUnpaddingScoreGradV3",
-    .problem = "bf16, 640+363+36+461 tokens, 16 heads, 128+64 rope, causal",
+    .problem = "640+363+36+461 tokens, 16 heads, 128+64 rope, causal",
     .prepare = prepare,
     .plan = plan,
     .run = aclnnFlashAttentionUnpaddingScoreGradV3,

@@ -147,7 +147,7 @@ static void release(void)
 
 const struct demo_case demo_indexer = {
     .operator_name = "LightningIndexerGrad",
-    .problem = "bf16, 40 of 4096 + 32 of 2604 tokens, 64 heads, top-2048",
+    .problem = "40 of 4096 + 32 of 2604 tokens, 64 heads, top-2048",
     .prepare = prepare,
     .plan = plan,
     .run = aclnnLightningIndexerGrad,

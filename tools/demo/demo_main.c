@@ -82,21 +82,22 @@ static void *define(void *context)
 /* Prints the row; true when the result is right. */
 static bool print_row(const struct demo_case *demo, const struct outcome *outcome)
 {
-    printf("%-40s %-58s ", demo->operator_name, demo->problem);
+    printf("%-35s %-53s ", demo->operator_name, demo->problem);
     if (outcome->status != ACL_SUCCESS || outcome->definition != ACL_SUCCESS) {
         printf("%6d  %s\n", outcome->status != ACL_SUCCESS ? outcome->status : outcome->definition, outcome->message);
         return false;
     }
     const char *output = NULL;
     const double worst = demo->worst(&output);
-    printf("%-6s %6.3f %-18s %9.2f ms\n", worst <= 1 ? "ok" : "WRONG", worst, output, outcome->milliseconds);
+    printf("%-6s %5.3f %-17s %9.2f ms\n", worst <= 1 ? "ok" : "WRONG", worst, output, outcome->milliseconds);
     return worst <= 1;
 }
 
-/* All definitions at once, a thread each: they are most of the demo's time. */
-static void define_all(struct outcome outcomes[CASES])
+/* All definitions at once, a thread each: they are most of the demo's time. True when every result is right. */
+static bool define_and_print(struct outcome outcomes[CASES])
 {
     struct definition definitions[CASES];
+    bool all_right = true;
     for (int i = 0; i < CASES; ++i) {
         definitions[i] = (struct definition){cases[i], &outcomes[i]};
         if (pthread_create(&outcomes[i].definer, NULL, define, &definitions[i]) != 0) {
@@ -106,7 +107,10 @@ static void define_all(struct outcome outcomes[CASES])
     }
     for (int i = 0; i < CASES; ++i) {
         pthread_join(outcomes[i].definer, NULL);
+        all_right = print_row(cases[i], &outcomes[i]) && all_right;
+        fflush(stdout);
     }
+    return all_right;
 }
 
 int main(void)
@@ -126,12 +130,10 @@ int main(void)
     for (int i = 0; i < CASES; ++i) {
         run_case(cases[i], stream, &outcomes[i]);
     }
-    define_all(outcomes);
-
-    bool all_right = true;
-    printf("%-40s %-58s %-6s %-25s %12s\n", "operator", "problem", "status", "worst error / its bound", "time");
+    printf("%-35s %-53s %-6s %-23s %12s\n", "operator", "problem (bf16)", "status", "worst error / its bound",
+           "time");
+    const bool all_right = define_and_print(outcomes);
     for (int i = 0; i < CASES; ++i) {
-        all_right = print_row(cases[i], &outcomes[i]) && all_right;
         cases[i]->release();
     }
     printf("\nWorst error: the largest |result - definition| of any element, divided by the most that element may be "

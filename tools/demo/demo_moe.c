@@ -107,7 +107,7 @@ static void release(void)
 
 const struct demo_case demo_moe = {
     .operator_name = "MoeTokenUnpermuteWithEpGrad",
-    .problem = "bf16, 1024 tokens of 7168, top-8, experts 8-15 of 64",
+    .problem = "1024 tokens of 7168, top-8, experts 8-15 of 64",
     .prepare = prepare,
     .plan = plan,
     .run = aclnnMoeTokenUnpermuteWithEpGrad,
