@@ -51,6 +51,7 @@ struct attention_case {
     double deviation;                     /* of query, key and rope; 1 */
     enum ag_softmax_layout layout;        /* the order of the statistics; AUTO: CANN */
     enum test_views views;
+    bool invent_statistics;               /* made up: for cases too large for the forward pass */
     uint64_t seed;
 };
 
@@ -75,6 +76,9 @@ struct attention_call {
 
 /* Builds all: random inputs, statistics and attentionIn from the forward pass, outputs full of NaN. */
 void attention_call_create(struct attention_call *call, const struct attention_case *c);
+
+/* After a test has changed inputs: statistics and attentionIn from the forward pass again. */
+void attention_call_refresh(struct attention_call *call);
 
 /* Checks canaries and gaps, frees. */
 void attention_call_destroy(struct attention_call *call);
