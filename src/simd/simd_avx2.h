@@ -97,6 +97,26 @@ V_INLINE void v_store_n_u16(uint16_t *p, __m128i x, int64_t n)
     }
 }
 
+/* Less than a vector of floats. Not the masked instructions: their stores are microcoded on AMD, and emulators fault on
+ * lanes that are masked out. */
+V_INLINE __m256 v_load_some_f32(const float *p, int64_t n)
+{
+    float elems[V_LANES] = {0};
+    for (int64_t i = 0; i < n; ++i) {
+        elems[i] = p[i];
+    }
+    return _mm256_loadu_ps(elems);
+}
+
+V_INLINE void v_store_some_f32(float *p, __m256 x, int64_t n)
+{
+    float elems[V_LANES];
+    _mm256_storeu_ps(elems, x);
+    for (int64_t i = 0; i < n; ++i) {
+        p[i] = elems[i];
+    }
+}
+
 V_INLINE __m128i v_load_u16(const uint16_t *p) { return _mm_loadu_si128((const __m128i *)(const void *)p); }
 V_INLINE void v_store_u16(uint16_t *p, __m128i x) { _mm_storeu_si128((__m128i *)(void *)p, x); }
 V_INLINE v_f32 v_widen_bf16(__m128i x) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16)); }
@@ -127,14 +147,14 @@ V_INLINE v_f32 v_round_bf16(v_f32 x)
 V_INLINE v_f32 v_load_f32(const float *p) { return _mm256_loadu_ps(p); }
 V_INLINE v_f32 v_load_f16(const ag_f16 *p) { return _mm256_cvtph_ps(v_load_u16(p)); }
 V_INLINE v_f32 v_load_bf16(const ag_bf16 *p) { return v_widen_bf16(v_load_u16(p)); }
-V_INLINE v_f32 v_load_n_f32(const float *p, int64_t n) { return _mm256_maskload_ps(p, v_first(n)); }
+V_INLINE v_f32 v_load_n_f32(const float *p, int64_t n) { return n >= V_LANES ? v_load_f32(p) : v_load_some_f32(p, n); }
 V_INLINE v_f32 v_load_n_f16(const ag_f16 *p, int64_t n) { return _mm256_cvtph_ps(v_load_n_u16(p, n)); }
 V_INLINE v_f32 v_load_n_bf16(const ag_bf16 *p, int64_t n) { return v_widen_bf16(v_load_n_u16(p, n)); }
 
 V_INLINE void v_store_f32(float *p, v_f32 x) { _mm256_storeu_ps(p, x); }
 V_INLINE void v_store_f16(ag_f16 *p, v_f32 x) { v_store_u16(p, v_narrow_f16(x)); }
 V_INLINE void v_store_bf16(ag_bf16 *p, v_f32 x) { v_store_u16(p, v_narrow_bf16(x)); }
-V_INLINE void v_store_n_f32(float *p, v_f32 x, int64_t n) { _mm256_maskstore_ps(p, v_first(n), x); }
+V_INLINE void v_store_n_f32(float *p, v_f32 x, int64_t n) { n >= V_LANES ? v_store_f32(p, x) : v_store_some_f32(p, x, n); }
 V_INLINE void v_store_n_f16(ag_f16 *p, v_f32 x, int64_t n) { v_store_n_u16(p, v_narrow_f16(x), n); }
 V_INLINE void v_store_n_bf16(ag_bf16 *p, v_f32 x, int64_t n) { v_store_n_u16(p, v_narrow_bf16(x), n); }
 
