@@ -8,6 +8,9 @@
 #    if __has_feature(address_sanitizer)
 #        define AG_HAS_ASAN 1
 #    endif
+#    if __has_feature(memory_sanitizer)
+#        define AG_HAS_MSAN 1
+#    endif
 #endif
 #ifdef AG_HAS_ASAN
 #    include <sanitizer/asan_interface.h>
@@ -18,6 +21,12 @@ enum { GAP_BYTES = AG_ARENA_ALIGN }; /* room between blocks, so that stepping ov
 #    define AG_UNPOISON(address, bytes) ((void)(address), (void)(bytes))
 #    define AG_POISON(address, bytes)   ((void)(address), (void)(bytes))
 enum { GAP_BYTES = 0 };
+#endif
+#ifdef AG_HAS_MSAN
+#    include <sanitizer/msan_interface.h>
+#    define AG_FORGET(address, bytes) __msan_poison(address, bytes) /* content undefined, whoever wrote it before */
+#else
+#    define AG_FORGET(address, bytes) ((void)(address), (void)(bytes))
 #endif
 
 struct ag_arena ag_arena_measure(void)
@@ -38,6 +47,7 @@ static void prepare(void *taken, uint64_t bytes, uint64_t padded)
 #ifndef NDEBUG
     memset(taken, 0xff, bytes); /* every float reads as NaN, every index as -1 */
 #endif
+    AG_FORGET(taken, bytes);
     AG_POISON((char *)taken + bytes, padded - bytes);
 }
 
