@@ -81,6 +81,7 @@ static struct test_tensor create_viewed(const struct indexer_call *call, int dty
         const int d = call->c.views == TEST_INDEXER_REVERSED ? i : rank - 1 - i;
         strides[d] = next;
         next = next * dims[d] + (call->c.views == TEST_INDEXER_PADDED ? 3 : 0);
+        next = next > 0 ? next : 1;
     }
     return test_tensor_create_strided(dtype, rank, dims, strides, 5);
 }

@@ -51,6 +51,7 @@ struct ref {
     double *block;                       /* the memory of all of the above */
     double u;                            /* unit roundoff of the 16-bit type; 0 for FLOAT */
     double tiny;                         /* smallest subnormal of the type */
+    double flush;                        /* below this an operand or a product of P or dS may count as zero */
 };
 
 /* One row (n, i) of one sequence. */
@@ -107,19 +108,19 @@ static struct ref_pair make_pair(const struct ref *r, const struct ref_row *row,
     const double e_P = P * (expm1(e_S) + 16 * EPS + 4 * EPS * fabs(log(row->sum))) + 2e-38 / fabs(row->sum);
     const double e_X = (value_dim + 2) * EPS * (dyv_abs + row->delta_abs) + EPS * (fabs(dP) + fabs(row->delta));
     const double e_dS = (e_P * fabs(X) + (P + e_P) * e_X + 2 * EPS * P * fabs(X)) * (1 + u) + u * P * fabs(X);
-    return (struct ref_pair){.P = P, .dS = P * X, .e_P = e_P, .e_dS = e_dS};
+    return (struct ref_pair){.P = P, .dS = P * X, .e_P = e_P + r->flush, .e_dS = e_dS + r->flush};
 }
 
 /* --- what a pair adds ------------------------------------------------------------------------------------ */
 
-/* value += factor * x and bound += (e_factor + terms * EPS * |factor|) * |x| */
+/* value += factor * x and bound += (e_factor + terms * EPS * |factor|) * |x| + flush */
 static void add_scaled(double *value, double *bound, const double *x, int64_t count, double factor, double e_factor,
-                       double terms)
+                       double terms, double flush)
 {
     const double error = e_factor + terms * EPS * fabs(factor);
     for (int64_t d = 0; d < count; ++d) {
         value[d] += factor * x[d];
-        bound[d] += error * fabs(x[d]);
+        bound[d] += error * fabs(x[d]) + flush;
     }
 }
 
@@ -134,16 +135,16 @@ static void add_pair(const struct ref *r, const struct ref_row *row, int64_t j)
     const double query_terms = (double)(p->group * row->s->query_len + 2);
 
     add_scaled(o->dv + kh * p->value_dim, o->dv_bound + kh * p->value_dim, at(&r->dy, row->t, row->n), p->value_dim,
-               pair.P, pair.e_P * (1 + r->u) + r->u * fabs(pair.P), query_terms);
+               pair.P, pair.e_P * (1 + r->u) + r->u * fabs(pair.P), query_terms, r->flush);
     add_scaled(o->dq + qn * p->dim, o->dq_bound + qn * p->dim, at(&r->k, key, row->h), p->dim, pair.dS, pair.e_dS,
-               key_terms);
+               key_terms, r->flush);
     add_scaled(o->dk + kh * p->dim, o->dk_bound + kh * p->dim, at(&r->q, row->t, row->n), p->dim, pair.dS, pair.e_dS,
-               query_terms);
+               query_terms, r->flush);
     if (p->has_rope) {
         add_scaled(o->dq_rope + qn * p->rope_dim, o->dq_rope_bound + qn * p->rope_dim, at(&r->kr, key, row->h),
-                   p->rope_dim, pair.dS, pair.e_dS, key_terms);
+                   p->rope_dim, pair.dS, pair.e_dS, key_terms, r->flush);
         add_scaled(o->dk_rope + kh * p->rope_dim, o->dk_rope_bound + kh * p->rope_dim, at(&r->qr, row->t, row->n),
-                   p->rope_dim, pair.dS, pair.e_dS, query_terms);
+                   p->rope_dim, pair.dS, pair.e_dS, query_terms, r->flush);
     }
 }
 
@@ -237,7 +238,8 @@ ag_status attention_ref(const struct attention_problem *problem, enum ag_softmax
     static const double subnormal[AG_ELEM_COUNT] = {[AG_ELEM_F32] = 0x1p-149, [AG_ELEM_F16] = 0x1p-24,
                                                     [AG_ELEM_BF16] = 0x1p-133};
     struct ref r = {.p = problem, .layout = layout, .out = *ref, .u = unit_roundoff[problem->elem],
-                    .tiny = subnormal[problem->elem]};
+                    .tiny = subnormal[problem->elem],
+                    .flush = problem->elem == AG_ELEM_BF16 ? 0x1p-126 : 0}; /* the bf16 dot instruction does */
     struct result results[RESULTS];
     AG_TRY(open_inputs(&r));
     list_results(&r, results);
