@@ -130,13 +130,16 @@ static const struct attention_sequence *find_busy(const struct attention_problem
     }
 }
 
-/* The k-th row to try: spread over sequences, heads and rows. */
+/* The k-th row to try: spread over sequences, heads and columns, and one that sees its column (but for mask bytes). */
 static struct probe pick_probe(const struct attention_problem *p, int64_t busy, int k)
 {
-    const int64_t n = busy > MOST_TRIES ? k * busy / MOST_TRIES : k % busy;
-    const struct attention_sequence *sequence = find_busy(p, n);
-    return (struct probe){sequence, (int64_t)(scatter(2 * (uint64_t)k + 1) % (uint64_t)p->query_heads),
-                          (int64_t)(scatter(2 * (uint64_t)k + 2) % (uint64_t)sequence->query_len)};
+    const uint64_t random = scatter(2 * (uint64_t)k + 1), more = scatter(2 * (uint64_t)k + 2);
+    const struct attention_sequence *sequence = find_busy(p, busy > MOST_TRIES ? k * busy / MOST_TRIES : k % busy);
+    const struct attention_columns rows =
+        attention_visible_rows(sequence, (int64_t)(random % (uint64_t)sequence->key_len));
+    const uint64_t seen = (uint64_t)(rows.end - rows.begin);
+    return (struct probe){sequence, (int64_t)(random / 7 % (uint64_t)p->query_heads),
+                          seen ? rows.begin + (int64_t)(more % seen) : (int64_t)(more % (uint64_t)sequence->query_len)};
 }
 
 static bool readings_differ(const struct attention_problem *p, const struct probe *at)
