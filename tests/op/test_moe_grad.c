@@ -110,7 +110,7 @@ static void check_view(size_t member, const int64_t *strides, int64_t offset, in
     test_tensor_copy_values(&dense, &view); /* where elements of the view coincide the last has won */
     TEST_EACH_ISA(isa)
     {
-        test_configure(1, isa, AG_LIMITS_DOCUMENTED);
+        test_configure(3, isa, AG_LIMITS_DOCUMENTED);
         moe_test_run(&test);
         struct test_tensor permuted_grad = test.permuted_grad, probs_grad = test.probs_grad;
         test.permuted_grad = test_tensor_create(dtype, 2, permuted_grad.view.dims);

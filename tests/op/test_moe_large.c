@@ -249,12 +249,27 @@ static void streamed_outputs_have_the_same_bits(void **state)
     check_streamed(1001, 2);
 }
 
+/* The plan streams outputs above 32 MiB and no others. */
+static void only_large_outputs_are_streamed(void **state)
+{
+    struct moe_problem problem = {.tokens = 1, .topk = 1, .hidden = 1 << 20, .slots = 1, .token_elem = AG_ELEM_F16};
+    struct moe_plan plan;
+    (void)state;
+    problem.out_rows = 16;
+    assert_int_equal(moe_make_plan(&problem, &plan), 0);
+    assert_false(plan.streams);
+    problem.out_rows = 17;
+    assert_int_equal(moe_make_plan(&problem, &plan), 0);
+    assert_true(plan.streams);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(case_70_offsets_are_64_bit),
         cmocka_unit_test(case_88_rows_are_moved),
         cmocka_unit_test(streamed_outputs_have_the_same_bits),
+        cmocka_unit_test(only_large_outputs_are_streamed),
     };
     return cmocka_run_group_tests_name("moe large", tests, NULL, NULL);
 }
