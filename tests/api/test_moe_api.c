@@ -446,6 +446,28 @@ static void empty_outputs_are_a_success(void **state)
     destroy_call(&call);
 }
 
+/* More slots than positions have numbers: described with stride 0, so that no memory is behind them. */
+static void more_slots_than_int32_counts_are_refused(void **state)
+{
+    const int64_t slots = (int64_t)1 << 31, no_stride[2] = {0, 0};
+    (void)state;
+    struct call call = make_call();
+    drop(&call.probs);
+    drop(&call.permuted);
+    call.topk_num = 1;
+    aclTensor *const handles[] = {call.grad.handle, call.indices.handle};
+    call.grad.handle = aclCreateTensor((int64_t[]){slots, 2}, 2, ACL_FLOAT, no_stride, 0, ACL_FORMAT_ND, NULL, 0,
+                                       call.grad.view.data);
+    call.indices.handle =
+        aclCreateTensor(&slots, 1, ACL_INT32, no_stride, 0, ACL_FORMAT_ND, NULL, 0, call.indices.view.data);
+    aim(&call);
+    assert_int_equal(phase1(&call), 561002);
+    test_assert_message("sortedIndices", "got 2147483648", "at most 2147483647", NULL);
+    aclDestroyTensor(handles[0]);
+    aclDestroyTensor(handles[1]);
+    destroy_call(&call);
+}
+
 static void extended_limits_lift_topk(void **state)
 {
     struct test_random random = test_random_seed(3);
@@ -589,6 +611,7 @@ int main(void)
         cmocka_unit_test(optional_tensors_without_elements_are_absent),
         cmocka_unit_test(row_major_formats_are_plain),
         cmocka_unit_test(empty_outputs_are_a_success),
+        cmocka_unit_test(more_slots_than_int32_counts_are_refused),
         cmocka_unit_test(extended_limits_lift_topk),
         cmocka_unit_test(phase_2_needs_no_descriptor),
         cmocka_unit_test(phase_2_checks_its_arguments),

@@ -15,7 +15,7 @@ enum {
 
 static bool needs_gathering(const struct ag_view *rows)
 {
-    return rows->present && rows->dims[1] != 1 && rows->strides[1] != 1;
+    return rows->present && rows->strides[1] != 1;
 }
 
 static int64_t row_bytes(const struct moe_problem *p)
