@@ -1,0 +1,305 @@
+#include "diagnosis.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- what is looked at ----------------------------------------------------------------------------------- */
+
+/* Along one axis the tensor falls into slices: the heads, the rows. */
+struct slices {
+    const struct comparison_sides *sides;
+    const struct tensor *golden;
+    const struct standard *standard;
+    const struct axes *axes;
+    int axis;
+    int64_t count;        /* slices */
+    int64_t inner, outer; /* elements of a slice lie in `outer` runs of `inner` */
+    int64_t *bad;         /* [count] wrong elements */
+    int64_t bad_slices, bad_elems;
+};
+
+static int64_t slice_elems(const struct slices *s)
+{
+    return s->inner * s->outer;
+}
+
+/* Element e of slice number i. */
+static int64_t element_of(const struct slices *s, int64_t i, int64_t e)
+{
+    return (e / s->inner * s->count + i) * s->inner + e % s->inner;
+}
+
+static double got_at(const struct slices *s, int64_t i, int64_t e)
+{
+    return tensor_get(s->sides->got, element_of(s, i, e));
+}
+
+static double want_at(const struct slices *s, int64_t i, int64_t e)
+{
+    return tensor_get(s->golden, element_of(s, i, e));
+}
+
+/* Coarse on purpose: a slice that obeys a guess to a few parts in a hundred obeys it. */
+static double closeness(const struct slices *s)
+{
+    const int dtype = s->sides->got->dtype;
+    return dtype == AG_BF16 ? 0.03 : dtype == AG_FLOAT16 ? 0.005 : 1e-3;
+}
+
+static bool is_bad_element(const struct slices *s, int64_t at)
+{
+    const double got = tensor_get(s->sides->got, at), want = tensor_get(s->golden, at);
+    const double error = element_error(s->sides->got->dtype, s->golden->dtype, got, want);
+    const double bound = s->sides->bound ? tensor_get(s->sides->bound, at) : NAN;
+    double limit = standard_limit(s->standard, s->sides->got->dtype, want, bound);
+    if (isnan(limit)) {
+        limit = closeness(s) * fabs(want);
+    }
+    return error > 0 && !(error <= limit);
+}
+
+static bool open_slices(struct slices *s, int axis)
+{
+    const struct tensor *got = s->sides->got;
+    s->axis = axis;
+    s->count = got->dims[axis];
+    s->inner = s->outer = 1;
+    s->bad_slices = s->bad_elems = 0;
+    for (int i = 0; i < got->rank; ++i) {
+        s->outer *= i < axis ? got->dims[i] : 1;
+        s->inner *= i > axis ? got->dims[i] : 1;
+    }
+    s->bad = calloc((size_t)s->count + 1, sizeof *s->bad);
+    for (int64_t at = 0; s->bad && at < got->elems; ++at) {
+        if (is_bad_element(s, at)) {
+            int64_t *bad = &s->bad[at / s->inner % s->count];
+            s->bad_slices += *bad == 0;
+            ++s->bad_elems;
+            ++*bad;
+        }
+    }
+    return s->bad != NULL;
+}
+
+/* --- findings -------------------------------------------------------------------------------------------- */
+
+static void find(struct diagnosis *d, const char *code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void find(struct diagnosis *d, const char *code, const char *format, ...)
+{
+    if (d->count < MOST_FINDINGS) {
+        va_list arguments;
+        va_start(arguments, format);
+        d->findings[d->count].code = code;
+        vsnprintf(d->findings[d->count].text, DIAGNOSIS_TEXT, format, arguments);
+        va_end(arguments);
+        ++d->count;
+    }
+}
+
+/* "token 17", or "batch 1, token 3" where rows have groups. */
+static const char *slice_name(const struct slices *s, int64_t i, char text[64])
+{
+    int64_t row, group = -1;
+    if (s->axes->group && s->axis == s->axes->row_axis) {
+        group = axes_group_of(s->axes, i, &row);
+    }
+    if (group >= 0) {
+        snprintf(text, 64, "%s %" PRId64 ", %s %" PRId64, s->axes->group, group, s->axes->names[s->axis], row);
+    } else {
+        snprintf(text, 64, "%s %" PRId64, s->axes->names[s->axis], i);
+    }
+    return text;
+}
+
+/* The factor c that makes got = c want in the least-squares sense, and whether the slice then fits. */
+static bool fit_factor(const struct slices *s, int64_t i, double *factor)
+{
+    double product = 0, want_squared = 0, left = 0, got_squared = 0;
+    for (int64_t e = 0; e < slice_elems(s); ++e) {
+        product += got_at(s, i, e) * want_at(s, i, e);
+        want_squared += want_at(s, i, e) * want_at(s, i, e);
+        got_squared += got_at(s, i, e) * got_at(s, i, e);
+    }
+    *factor = product / want_squared;
+    for (int64_t e = 0; e < slice_elems(s); ++e) {
+        const double error = got_at(s, i, e) - *factor * want_at(s, i, e);
+        left += error * error;
+    }
+    return want_squared > 0 && got_squared > 0 && sqrt(left / got_squared) <= closeness(s);
+}
+
+/* Slice `mine` of got against slice `its` of want. */
+static bool slices_match(const struct slices *s, int64_t mine, int64_t its)
+{
+    double left = 0, size = 0;
+    for (int64_t e = 0; e < slice_elems(s); ++e) {
+        const double got = got_at(s, mine, e), want = want_at(s, its, e);
+        const double error = element_error(s->sides->got->dtype, s->golden->dtype, got, want);
+        left += error * error;
+        size += isfinite(want) ? want * want : 0;
+    }
+    return size > 0 && sqrt(left / size) <= closeness(s);
+}
+
+/* All wrong slices are multiples of what belongs there: a few of them, or everything by one factor. */
+static void find_scaled(const struct slices *s, struct diagnosis *d)
+{
+    enum { MOST = 4 };
+    double factors[MOST] = {0};
+    int64_t which[MOST] = {0}, fitting = 0;
+    bool is_one_factor = true;
+    char name[64];
+    for (int64_t i = 0; i < s->count; ++i) {
+        double factor;
+        if (s->bad[i] > 0 && fit_factor(s, i, &factor)) {
+            if (fitting < MOST) {
+                factors[fitting] = factor;
+                which[fitting] = i;
+            }
+            is_one_factor = is_one_factor && fabs(factor - factors[0]) <= closeness(s) * fabs(factors[0]);
+            ++fitting;
+        }
+    }
+    if (fitting == 0 || fitting != s->bad_slices) {
+        return;
+    }
+    if (fitting == s->count && is_one_factor && s->count > 1) {
+        find(d, "scaled", "everything is %.4g times what it should be", factors[0]);
+    } else if (fitting <= MOST && s->count > 1) {
+        for (int64_t i = 0; i < fitting; ++i) {
+            find(d, "scaled", "%s is %.4g times what it should be, all else is right", slice_name(s, which[i], name),
+                 factors[i]);
+        }
+    }
+}
+
+static void find_swapped(const struct slices *s, struct diagnosis *d)
+{
+    char one[64], other[64];
+    for (int64_t i = 0; i < s->count; ++i) {
+        for (int64_t j = i + 1; s->bad[i] > 0 && j < s->count; ++j) {
+            if (s->bad[j] > 0 && slices_match(s, i, j) && slices_match(s, j, i)) {
+                find(d, "swapped", "%s and %s are exchanged", slice_name(s, i, one), slice_name(s, j, other));
+            }
+        }
+    }
+}
+
+/* Most wrong slices hold what belongs `shift` slices away. */
+static void find_shifted(const struct slices *s, struct diagnosis *d)
+{
+    int64_t first = 0;
+    while (first < s->count && s->bad[first] == 0) {
+        ++first;
+    }
+    for (int64_t shift = 1; shift < s->count; ++shift) {
+        for (int sign = -1; sign <= 1; sign += 2) {
+            int64_t fitting = 0, tried = 0;
+            for (int64_t i = first; i < s->count && tried < 16; ++i) {
+                const int64_t from = i + sign * shift;
+                if (s->bad[i] > 0 && from >= 0 && from < s->count) {
+                    ++tried;
+                    fitting += slices_match(s, i, from);
+                    tried = tried == 2 && fitting == 0 ? INT64_MAX : tried; /* hopeless: stop early */
+                }
+            }
+            if (tried >= 3 && tried <= 16 && fitting * 4 >= tried * 3) {
+                find(d, "shifted", "%s i holds what belongs to %s i %c %" PRId64 "%s", s->axes->names[s->axis],
+                     s->axes->names[s->axis], sign > 0 ? '+' : '-', shift,
+                     s->axes->row_axis == s->axis ? ": a start was not subtracted, or subtracted twice" : "");
+                return;
+            }
+        }
+    }
+}
+
+static void find_confined(const struct slices *s, struct diagnosis *d)
+{
+    char name[64];
+    if (s->count < 2 || s->bad_slices == 0 || s->bad_slices * 4 > s->count + 3 || s->bad_slices == s->count) {
+        return;
+    }
+    int64_t first = 0, last = s->count - 1;
+    while (s->bad[first] == 0) {
+        ++first;
+    }
+    while (s->bad[last] == 0) {
+        --last;
+    }
+    if (s->bad_slices == 1) {
+        find(d, "confined", "all wrong elements lie in %s", slice_name(s, first, name));
+    } else if (last - first + 1 == s->bad_slices) {
+        find(d, "confined", "all wrong elements lie in %s %" PRId64 " to %" PRId64, s->axes->names[s->axis], first, last);
+    }
+}
+
+/* --- NaN, zeros ------------------------------------------------------------------------------------------ */
+
+static void find_special(const struct slices *s, struct diagnosis *d)
+{
+    const struct tensor *got = s->sides->got;
+    int64_t special = 0, first = -1, zeros = 0, wrong_zeros = 0;
+    char place[PLACE_TEXT];
+    for (int64_t at = 0; at < got->elems; ++at) {
+        const double value = tensor_get(got, at);
+        if (!isfinite(value) && isfinite(tensor_get(s->golden, at))) {
+            first = special++ ? first : at;
+        }
+        zeros += value == 0;
+        wrong_zeros += value == 0 && tensor_get(s->golden, at) != 0;
+    }
+    if (special > 0) {
+        find(d, "not-finite", "%" PRId64 " elements are NaN or infinite where a number belongs, the first at %s", special,
+             axes_place(s->axes, got, first, place));
+    }
+    if (zeros == got->elems && wrong_zeros > 0) {
+        find(d, "zero", "everything is zero: was it written at all?");
+    }
+}
+
+/* Along every axis that could be meant. */
+static void diagnose_axis(struct slices *s, int axis, struct diagnosis *d)
+{
+    enum { MOST_SLICES = 4096 }; /* pairs are tried */
+    if (open_slices(s, axis)) {
+        const int before = d->count;
+        find_scaled(s, d);
+        if (d->count == before && s->bad_slices > 1 && s->bad_slices <= MOST_SLICES) {
+            if (s->bad_slices <= 64) {
+                find_swapped(s, d);
+            }
+            if (d->count == before) {
+                find_shifted(s, d);
+            }
+        }
+        if (d->count == before) {
+            find_confined(s, d);
+        }
+    }
+    free(s->bad);
+    s->bad = NULL;
+}
+
+void diagnose(const struct comparison_sides *sides, const struct standard *standard, const struct axes *axes,
+              struct diagnosis *d)
+{
+    struct slices s = {.sides = sides, .golden = sides->trusted ? sides->trusted : sides->want, .standard = standard,
+                       .axes = axes};
+    d->count = 0;
+    find_special(&s, d);
+    for (int axis = 0; axis < axes->rank; ++axis) {
+        if (axis == axes->head_axis || axis == axes->row_axis || axis == 0) {
+            diagnose_axis(&s, axis, d);
+        }
+    }
+    for (int i = 0; axes->head_axis >= 0 && i < d->count; ++i) { /* a head says more than its rows */
+        if (strcmp(d->findings[i].code, "scaled") == 0 && d->count > 1) {
+            d->findings[0] = d->findings[i];
+            d->count = 1;
+        }
+    }
+}

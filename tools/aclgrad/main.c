@@ -1,0 +1,77 @@
+/* aclgrad: the command line. `aclgrad help` lists the commands; each is one cmd_*.c. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "options.h"
+#include "problem.h"
+
+const struct command commands[] = {
+    {"compare", command_compare, "two tensors or two sets of them, under a tolerance rule"},
+    {"help", command_help, "this list, or the problem keys of an operator"},
+    {"version", command_version, "the version"},
+    {NULL, NULL, NULL}};
+
+/* A mapped file that shrinks under us cannot be read on: say so instead of dying of the signal. */
+static void on_bus_error(int signal_number)
+{
+    static const char text[] = "aclgrad: a file changed while it was read\n";
+    (void)signal_number;
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(CLI_IO);
+}
+
+static int call(const struct command *command, int argc, char **argv)
+{
+    static char name[32];
+    snprintf(name, sizeof name, "aclgrad %s", command->name);
+    argv[0] = name;
+    int code = command->run(argc, argv);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "aclgrad: cannot write the results to standard output\n");
+        code = code == CLI_OK ? CLI_IO : code;
+    }
+    return code;
+}
+
+static int find_and_call(int argc, char **argv)
+{
+    const char *names[32] = {NULL};
+    int count = 0;
+    for (const struct command *command = commands; command->name; ++command) {
+        names[count++] = command->name;
+        if (strcmp(command->name, argv[0]) == 0) {
+            return call(command, argc, argv);
+        }
+    }
+    const char *nearest = nearest_name(argv[0], names);
+    cli_fail(CLI_USAGE, "unknown command '%s'%s%s; see aclgrad help", argv[0], nearest ? ", nearest: " : "",
+             nearest ? nearest : "");
+    return cli_report();
+}
+
+int main(int argc, char **argv)
+{
+    static const struct argp_child children[] = {{&global_argp, 0, "", 10}, {0}};
+    static const struct argp argp = {NULL, NULL, "COMMAND [ARGUMENT...]",
+                                     "Gradients of the aclnn API on this machine: run, check, measure, compare.\v"
+                                     "`aclgrad help` lists the commands, `aclgrad COMMAND --help` tells more; so does "
+                                     "the manual page, aclgrad(1).",
+                                     children, NULL, NULL};
+    int first = argc;
+    signal(SIGBUS, on_bus_error);
+    signal(SIGPIPE, SIG_IGN);
+    argp_err_exit_status = CLI_USAGE;
+    if (argc > 1 && strcmp(argv[1], "--version") == 0) {
+        argv[1] = "version";
+    }
+    argp_parse(&argp, argc, argv, ARGP_IN_ORDER, &first, NULL);
+    if (first >= argc) {
+        command_help(1, (char *[]){"aclgrad help", NULL});
+        return CLI_USAGE;
+    }
+    return find_and_call(argc - first, argv + first);
+}

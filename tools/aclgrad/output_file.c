@@ -1,0 +1,84 @@
+/* Written to a temporary name beside the target, renamed when complete: readers see the old file or the whole new one. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "tensor_file.h"
+
+bool output_open(struct output_file *file, const char *path)
+{
+    static const char suffix[] = ".XXXXXX";
+    *file = (struct output_file){.path = strdup(path), .descriptor = -1};
+    file->temporary = malloc(strlen(path) + sizeof suffix);
+    if (!file->path || !file->temporary) {
+        output_cancel(file);
+        return cli_fail(CLI_IO, "%s: out of memory", path);
+    }
+    sprintf(file->temporary, "%s%s", path, suffix);
+    file->descriptor = mkstemp(file->temporary);
+    if (file->descriptor < 0) {
+        cli_fail(CLI_IO, "%s: cannot write: %s", path, strerror(errno));
+        output_cancel(file);
+        return false;
+    }
+    return true;
+}
+
+bool output_write(struct output_file *file, const void *data, size_t bytes)
+{
+    const char *from = data;
+    while (bytes > 0) {
+        const ssize_t written = write(file->descriptor, from, bytes);
+        if (written < 0 && errno != EINTR) {
+            return cli_fail(CLI_IO, "%s: cannot write: %s", file->path, strerror(errno));
+        }
+        from += written > 0 ? written : 0;
+        bytes -= written > 0 ? (size_t)written : 0;
+    }
+    return true;
+}
+
+bool output_close(struct output_file *file)
+{
+    const mode_t mask = umask(0);
+    umask(mask);
+    const bool is_good = fchmod(file->descriptor, 0666 & ~mask) == 0 && close(file->descriptor) == 0 &&
+                         rename(file->temporary, file->path) == 0;
+    file->descriptor = -1;
+    if (!is_good) {
+        cli_fail(CLI_IO, "%s: cannot write: %s", file->path, strerror(errno));
+    } else {
+        file->temporary[0] = 0;
+    }
+    output_cancel(file);
+    return is_good;
+}
+
+void output_cancel(struct output_file *file)
+{
+    if (file->descriptor >= 0) {
+        close(file->descriptor);
+    }
+    if (file->temporary && file->temporary[0]) {
+        unlink(file->temporary);
+    }
+    free(file->temporary);
+    free(file->path);
+    *file = (struct output_file){.descriptor = -1};
+}
+
+bool output_text(const char *path, const char *text)
+{
+    struct output_file file;
+    if (!output_open(&file, path)) {
+        return false;
+    }
+    const bool is_good = output_write(&file, text, strlen(text)) && output_close(&file);
+    output_cancel(&file);
+    return is_good;
+}

@@ -1,0 +1,72 @@
+/* The keys of problem strings. This is also the text of `aclgrad help attention` and of the manual's tables. */
+#include "problem.h"
+
+#define DIM 0, INT64_C(1) << 40
+#define ANY INT64_MIN, INT64_MAX
+#define ENDS "cumulative ends as the API takes them, in place of lengths; any values"
+
+static const struct problem_key attention_keys[] = {
+    {"q", PROBLEM_LIST, DIM, NULL, NULL, "lengths of the query sequences"},
+    {"kv", PROBLEM_LIST, DIM, NULL, NULL, "lengths of the key sequences; default: q"},
+    {"qends", PROBLEM_LIST, ANY, NULL, NULL, ENDS},
+    {"kvends", PROBLEM_LIST, ANY, NULL, NULL, ENDS},
+    {"t1", PROBLEM_INTEGER, DIM, NULL, NULL, "rows of query; default: the sum of q"},
+    {"t2", PROBLEM_INTEGER, DIM, NULL, NULL, "rows of key; default: the sum of kv"},
+    {"n1", PROBLEM_INTEGER, DIM, "1", NULL, "query heads"},
+    {"n2", PROBLEM_INTEGER, DIM, NULL, NULL, "key heads; default: n1"},
+    {"d", PROBLEM_INTEGER, DIM, "128", NULL, "head dim of query and key"},
+    {"dr", PROBLEM_INTEGER, DIM, "0", NULL, "head dim of the ropes; 0: none"},
+    {"dv", PROBLEM_INTEGER, DIM, NULL, NULL, "head dim of value; default: d"},
+    {"dtype", PROBLEM_WORD, 0, 0, "bf16", "bf16 f16 f32", "type of the tensors"},
+    {"mode", PROBLEM_INTEGER, ANY, "0", NULL, "sparseMode"},
+    {"mask", PROBLEM_WORD, 0, 0, "auto", "auto none compressed ss 11ss b1ss bnss",
+     "shape of attenMask; auto: compressed in modes 2 to 8, ss with a rope, else none"},
+    {"bytes", PROBLEM_WORD, 0, 0, "random", "random zeros ones holes", "bytes of a mask that is not compressed"},
+    {"pre", PROBLEM_INTEGER, ANY, "2147483647", NULL, "preTokens"},
+    {"next", PROBLEM_INTEGER, ANY, "2147483647", NULL, "nextTokens"},
+    {"prefix", PROBLEM_LIST, ANY, NULL, NULL, "prefixes of mode 6, one per sequence"},
+    {"scale", PROBLEM_REAL, 0, 0, NULL, NULL, "scaleValue; default: 1 / sqrt(d + dr)"},
+    {"headnum", PROBLEM_INTEGER, ANY, NULL, NULL, "headNum; default: n1"},
+    {"order", PROBLEM_WORD, 0, 0, "cann", "cann tnd ntd", "order in which gen writes the softmax statistics"},
+    {"kind", PROBLEM_WORD, 0, 0, "normal", "normal outliers negative equal poison", "what the inputs hold"},
+};
+
+static const struct problem_key indexer_keys[] = {
+    {"layout", PROBLEM_WORD, 0, 0, "bsnd", "bsnd tnd", "inputLayout"},
+    {"q", PROBLEM_LIST, DIM, NULL, NULL, "lengths of the query sequences"},
+    {"kv", PROBLEM_LIST, DIM, NULL, NULL, "lengths of the key sequences; default: q"},
+    {"qends", PROBLEM_LIST, INT32_MIN, INT32_MAX, NULL, NULL, "values of actualSeqQLen as they stand"},
+    {"kvends", PROBLEM_LIST, INT32_MIN, INT32_MAX, NULL, NULL, "values of actualSeqKvLen as they stand"},
+    {"t1", PROBLEM_INTEGER, DIM, NULL, NULL, "rows of query (bsnd: S1); default: the sum of q (bsnd: the longest)"},
+    {"t2", PROBLEM_INTEGER, DIM, NULL, NULL, "rows of key (bsnd: S2); default: the sum of kv (bsnd: the longest)"},
+    {"n", PROBLEM_INTEGER, DIM, "64", NULL, "query heads"},
+    {"d", PROBLEM_INTEGER, DIM, "128", NULL, "head dim"},
+    {"k", PROBLEM_INTEGER, DIM, "2048", NULL, "slots per row, top-k"},
+    {"dtype", PROBLEM_WORD, 0, 0, "bf16", "bf16 f16 f32", "type of the tensors"},
+    {"mode", PROBLEM_INTEGER, ANY, "3", NULL, "sparseMode"},
+    {"kind", PROBLEM_WORD, 0, 0, "normal", "normal outliers negative equal skewed poison", "what the inputs hold"},
+};
+
+static const struct problem_key moe_keys[] = {
+    {"t", PROBLEM_INTEGER, DIM, "64", NULL, "tokens"},
+    {"k", PROBLEM_INTEGER, DIM, "8", NULL, "experts per token, topkNum"},
+    {"h", PROBLEM_INTEGER, DIM, "1024", NULL, "hidden size"},
+    {"e", PROBLEM_INTEGER, DIM, NULL, NULL, "experts to choose from; default: 8 k"},
+    {"range", PROBLEM_LIST, ANY, NULL, NULL, "[begin,end) of the sorted positions on this rank; default: all"},
+    {"rows", PROBLEM_INTEGER, DIM, NULL, NULL, "rows of permutedTokens; default: the window"},
+    {"outrows", PROBLEM_INTEGER, DIM, NULL, NULL, "rows of permutedTokensGradOut; default: rows"},
+    {"dtype", PROBLEM_WORD, 0, 0, "bf16", "bf16 f16 f32", "type of the tokens"},
+    {"probs", PROBLEM_WORD, 0, 0, "same", "same none bf16 f16 f32", "type of probs; same: as dtype"},
+    {"permuted", PROBLEM_WORD, 0, 0, "yes", "yes no", "permutedTokens is given"},
+    {"kind", PROBLEM_WORD, 0, 0, "normal", "normal outliers equal skewed poison", "what the inputs hold"},
+};
+
+#define KEYS(table) table, (int)(sizeof(table) / sizeof *(table))
+
+const struct problem_table problem_tables[PROBLEM_OPERATORS] = {
+    {"attention", "aclnnFlashAttentionUnpaddingScoreGradV3",
+     "gradients of attention over packed sequences of different lengths", KEYS(attention_keys)},
+    {"indexer", "aclnnLightningIndexerGrad", "gradients of the lightning indexer's scores", KEYS(indexer_keys)},
+    {"moe", "aclnnMoeTokenUnpermuteWithEpGrad",
+     "gradients of putting expert outputs back into token order", KEYS(moe_keys)},
+};

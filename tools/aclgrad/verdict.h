@@ -1,0 +1,40 @@
+/* The verdict over several tensors, as compare, check and replay print it: a table with one row per tensor, then for
+ * each that failed the worst elements, the map and what may be behind it, then one line that sums up. */
+#ifndef ACLGRAD_VERDICT_H
+#define ACLGRAD_VERDICT_H
+
+#include "axes.h"
+#include "comparison.h"
+#include "table.h"
+
+struct verdict_options {
+    int worst;        /* elements listed per tensor */
+    const char *svg;  /* path or NULL */
+};
+
+struct verdict {
+    const struct verdict_options *options;
+    struct table results, worst, findings;
+    const char *repro; /* printed when a tensor failed; may be NULL */
+    int compared, failed, mistrusted, missing;
+    bool has_svg, has_failed_svg;
+    char passed[512]; /* names of tensors that passed and failed, spaces around each */
+    char wrong[512];
+};
+
+void verdict_begin(struct verdict *verdict, const struct verdict_options *options);
+
+/* Compares and notes. False only where the sides cannot be compared at all. */
+bool verdict_compare(struct verdict *verdict, const struct comparison_sides *sides, const struct standard *standard,
+                     const struct axes *axes);
+
+/* A tensor without its counterpart: fails. */
+void verdict_missing(struct verdict *verdict, const char *name, const char *why);
+
+/* A line of text behind the details. */
+void verdict_note(struct verdict *verdict, const char *code, const char *text);
+
+/* Prints all and returns CLI_OK or CLI_CHECK_FAILED; nothing compared is a failure. */
+int verdict_end(struct verdict *verdict, const char *command);
+
+#endif
