@@ -10,7 +10,15 @@
 #include "problem.h"
 
 const struct command commands[] = {
+    {"run", command_run, "gradients of a problem or of recorded inputs, into files"},
+    {"check", command_check, "the library against the definition, element by element"},
+    {"bench", command_bench, "time, rate, and share of what this machine can do"},
+    {"explain", command_explain, "what a call would do: plan, workspace, kernels"},
+    {"gen", command_gen, "inputs of a problem, into files"},
     {"compare", command_compare, "two tensors or two sets of them, under a tolerance rule"},
+    {"replay", command_replay, "a recorded call run again, and its outputs judged"},
+    {"doctor", command_doctor, "what is wrong with the inputs of a recorded call"},
+    {"info", command_info, "version, kernels, threads, operators, limits, measured peaks"},
     {"help", command_help, "this list, or the problem keys of an operator"},
     {"version", command_version, "the version"},
     {NULL, NULL, NULL}};

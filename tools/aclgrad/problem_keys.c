@@ -27,6 +27,9 @@ static const struct problem_key attention_keys[] = {
     {"prefix", PROBLEM_LIST, ANY, NULL, NULL, "prefixes of mode 6, one per sequence"},
     {"scale", PROBLEM_REAL, 0, 0, NULL, NULL, "scaleValue; default: 1 / sqrt(d + dr)"},
     {"headnum", PROBLEM_INTEGER, ANY, NULL, NULL, "headNum; default: n1"},
+    {"layout", PROBLEM_WORD, 0, 0, "tnd", "tnd bsh sbh bsnd bnsd", "inputLayout"},
+    {"keepprob", PROBLEM_REAL, 0, 0, "1", NULL, "keepProb"},
+    {"psetype", PROBLEM_INTEGER, ANY, "1", NULL, "pseType"},
     {"order", PROBLEM_WORD, 0, 0, "cann", "cann tnd ntd", "order in which gen writes the softmax statistics"},
     {"kind", PROBLEM_WORD, 0, 0, "normal", "normal outliers negative equal poison", "what the inputs hold"},
 };
@@ -49,7 +52,7 @@ static const struct problem_key indexer_keys[] = {
 
 static const struct problem_key moe_keys[] = {
     {"t", PROBLEM_INTEGER, DIM, "64", NULL, "tokens"},
-    {"k", PROBLEM_INTEGER, DIM, "8", NULL, "experts per token, topkNum"},
+    {"k", PROBLEM_INTEGER, DIM, "8", NULL, "experts per token"},
     {"h", PROBLEM_INTEGER, DIM, "1024", NULL, "hidden size"},
     {"e", PROBLEM_INTEGER, DIM, NULL, NULL, "experts to choose from; default: 8 k"},
     {"range", PROBLEM_LIST, ANY, NULL, NULL, "[begin,end) of the sorted positions on this rank; default: all"},
@@ -58,6 +61,8 @@ static const struct problem_key moe_keys[] = {
     {"dtype", PROBLEM_WORD, 0, 0, "bf16", "bf16 f16 f32", "type of the tokens"},
     {"probs", PROBLEM_WORD, 0, 0, "same", "same none bf16 f16 f32", "type of probs; same: as dtype"},
     {"permuted", PROBLEM_WORD, 0, 0, "yes", "yes no", "permutedTokens is given"},
+    {"topknum", PROBLEM_INTEGER, ANY, NULL, NULL, "topkNum; default: k"},
+    {"padded", PROBLEM_WORD, 0, 0, "no", "no yes", "paddedMode"},
     {"kind", PROBLEM_WORD, 0, 0, "normal", "normal outliers equal skewed poison", "what the inputs hold"},
 };
 

@@ -15,7 +15,10 @@ void verdict_begin(struct verdict *v, const struct verdict_options *options)
     v->options = options;
     strcpy(v->passed, " ");
     strcpy(v->wrong, " ");
-    table_init(&v->results, "results", "tensor verdict elems bad max_error worst_ratio zero_percent standard reason");
+    table_init(&v->results, "results",
+               options->has_problems
+                   ? "tensor verdict elems bad max_error worst_ratio zero_percent standard worst_at reason problem"
+                   : "tensor verdict elems bad max_error worst_ratio zero_percent standard worst_at reason");
     table_init(&v->worst, "worst", "tensor place got want error limit");
     table_init(&v->findings, "findings", "tensor finding text");
 }
@@ -32,7 +35,7 @@ static void remember(char names[512], const char *name)
 static void note_worst(struct verdict *v, const struct comparison_sides *sides, const struct axes *axes,
                        const struct comparison *c)
 {
-    for (int i = 0; i < c->worst_count; ++i) {
+    for (int i = 0; i < c->worst_count && i < v->options->worst; ++i) {
         const struct worst_element *e = &c->worst[i];
         char place[PLACE_TEXT];
         table_row(&v->worst, "ssgggg", sides->got->name, axes_place(axes, sides->got, e->at, place), e->got, e->want,
@@ -97,13 +100,17 @@ bool verdict_compare(struct verdict *v, const struct comparison_sides *sides, co
                      const struct axes *axes)
 {
     struct comparison c;
-    if (!compare_tensors(sides, standard, v->options->worst, &c)) {
+    if (!compare_tensors(sides, standard, v->options->worst > 0 ? v->options->worst : 1, &c)) {
         return false;
     }
     const char *word = !c.is_passed ? "FAILED" : c.is_mistrusted ? "MISTRUSTED" : "passed";
     const double zero_percent = c.elems ? 100.0 * (double)c.zeros / (double)c.elems : 0;
-    table_row(&v->results, "ssddgggss", sides->got->name, word, c.elems, c.bad, c.max_error, c.worst_ratio, zero_percent,
-              standard->name, c.reason);
+    char place[PLACE_TEXT] = "";
+    if (c.worst_count > 0) {
+        axes_place(axes, sides->got, c.worst[0].at, place);
+    }
+    table_row(&v->results, "ssddgggssss", sides->got->name, word, c.elems, c.bad, c.max_error, c.worst_ratio,
+              zero_percent, standard->name, place, c.reason, v->problem);
     v->compared += c.elems > 0;
     v->failed += !c.is_passed;
     v->mistrusted += c.is_mistrusted;
@@ -117,13 +124,14 @@ bool verdict_compare(struct verdict *v, const struct comparison_sides *sides, co
 
 void verdict_missing(struct verdict *v, const char *name, const char *why)
 {
-    table_row(&v->results, "ssddgggss", name, "MISSING", (int64_t)0, (int64_t)0, 0.0, 0.0, 0.0, "", why);
+    table_row(&v->results, "ssddgggssss", name, "MISSING", (int64_t)0, (int64_t)0, 0.0, 0.0, 0.0, "", "", why,
+              v->problem);
     ++v->missing;
 }
 
-void verdict_note(struct verdict *v, const char *code, const char *text)
+void verdict_note(struct verdict *v, const char *tensor, const char *code, const char *text)
 {
-    table_row(&v->findings, "sss", "", code, text);
+    table_row(&v->findings, "sss", tensor, code, text);
 }
 
 static bool has_name(const char *names, const char *name)
@@ -137,9 +145,9 @@ static bool has_name(const char *names, const char *name)
 static void note_pattern(struct verdict *v)
 {
     if (has_name(v->passed, "dv") && has_name(v->wrong, "dq") && has_name(v->wrong, "dk")) {
-        verdict_note(v, "delta", "dv is right, dq and dk are wrong: suspect attentionIn, or its row sums with dy");
+        verdict_note(v, NULL, "delta", "dv is right, dq and dk are wrong: suspect attentionIn, or its row sums with dy");
     } else if (has_name(v->passed, "dv") && has_name(v->wrong, "dq") && has_name(v->passed, "dk")) {
-        verdict_note(v, "dq-only", "dv and dk are right, dq is wrong: suspect the sum over keys, or dq's own store");
+        verdict_note(v, NULL, "dq-only", "dv and dk are right, dq is wrong: suspect the sum over keys, or dq's own store");
     }
 }
 
@@ -171,16 +179,15 @@ int verdict_end(struct verdict *v, const char *command)
     const bool is_passed = v->failed == 0 && v->missing == 0 && v->compared > 0;
     note_pattern(v);
     table_print(&v->results);
+    if (v->extra) {
+        print_part(v->extra, v->extra->name);
+    }
     print_part(&v->worst, "worst elements");
     print_maps();
     print_part(&v->findings, "findings");
     table_line("\n%s: %d compared, %d failed, %d missing%s%s", is_passed ? "PASSED" : "FAILED", v->compared, v->failed,
                v->missing, v->mistrusted ? ", some MISTRUSTED: nearly all of what they were compared with is zero" : "",
                v->compared == 0 ? "; nothing was compared" : "");
-    if (v->repro) {
-        table_line("REPRO: %s", v->repro);
-        table_set("repro", json_string(v->repro));
-    }
     table_set("verdict", json_string(is_passed ? "passed" : "failed"));
     table_set("compared", json_integer(v->compared));
     table_finish(command);

@@ -8,14 +8,16 @@
 #include "table.h"
 
 struct verdict_options {
-    int worst;        /* elements listed per tensor */
+    int worst;         /* elements listed per tensor */
+    bool has_problems; /* rows name the problem they belong to */
     const char *svg;  /* path or NULL */
 };
 
 struct verdict {
     const struct verdict_options *options;
     struct table results, worst, findings;
-    const char *repro; /* printed when a tensor failed; may be NULL */
+    const char *problem; /* set by the caller before verdict_compare */
+    struct table *extra; /* printed after the results; NULL: none */
     int compared, failed, mistrusted, missing;
     bool has_svg, has_failed_svg;
     char passed[512]; /* names of tensors that passed and failed, spaces around each */
@@ -31,8 +33,8 @@ bool verdict_compare(struct verdict *verdict, const struct comparison_sides *sid
 /* A tensor without its counterpart: fails. */
 void verdict_missing(struct verdict *verdict, const char *name, const char *why);
 
-/* A line of text behind the details. */
-void verdict_note(struct verdict *verdict, const char *code, const char *text);
+/* One more finding; tensor may be NULL. */
+void verdict_note(struct verdict *verdict, const char *tensor, const char *code, const char *text);
 
 /* Prints all and returns CLI_OK or CLI_CHECK_FAILED; nothing compared is a failure. */
 int verdict_end(struct verdict *verdict, const char *command);

@@ -1,0 +1,22 @@
+/* What the files about indexer calls share. */
+#ifndef ACLGRAD_CALL_INDEXER_H
+#define ACLGRAD_CALL_INDEXER_H
+
+#include "call.h"
+#include "op/indexer/indexer.h"
+
+struct checked_indexer {
+    struct handles handles;
+    struct indexer_args args;
+    struct indexer_problem problem;
+};
+
+/* Binds and checks, the lengths' values included. CLI_REJECTED with the library's message; release in every case. */
+bool check_indexer(const struct call *call, const struct tensor_set *outputs, struct checked_indexer *checked);
+void release_indexer(struct checked_indexer *checked);
+
+bool generate_indexer(struct call *call, uint64_t seed, enum fidelity fidelity);
+bool imitate_indexer(const struct call *call, struct tensor_set *values);
+bool inspect_indexer(struct call *call, const struct findings *findings);
+
+#endif

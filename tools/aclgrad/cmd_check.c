@@ -1,0 +1,167 @@
+/* aclgrad check: the fast result against the definition. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "options.h"
+#include "problem_source.h"
+#include "rounding.h"
+#include "table.h"
+#include "verdict.h"
+
+enum { KEY_KIND = 1000, KEY_ONLY, KEY_ROUNDING, KEY_WORST, KEY_SVG, KEY_STRICT };
+
+static const struct argp_option options[] = {
+    {"kind", KEY_KIND, "KIND", 0, "normal, outliers, negative, equal, skewed or poison: replaces each problem's kind", 1},
+    {"only", KEY_ONLY, "PATTERN", 0, "Only problems whose canonical string matches, like 'moe:*'", 1},
+    {"rounding", KEY_ROUNDING, "device", 0, "Also say how a result rounded as on the device compares", 1},
+    {"strict", KEY_STRICT, 0, 0, "MISTRUSTED is a failure too", 1},
+    {"worst", KEY_WORST, "N", 0, "Worst elements to list of a tensor that fails (default 5, at most 100)", 1},
+    {"svg", KEY_SVG, "FILE", 0, "Write the map of errors as a picture", 1},
+    {0}};
+
+static struct {
+    const char *kind, *only, *rounding;
+    bool is_strict;
+    struct verdict_options verdict;
+} given = {.verdict = {.worst = 5, .has_problems = true}};
+
+static error_t parse_option(int key, char *text, struct argp_state *state)
+{
+    int64_t number;
+    (void)state;
+    switch (key) {
+    case KEY_KIND:
+        given.kind = text;
+        return 0;
+    case KEY_ONLY:
+        given.only = text;
+        return 0;
+    case KEY_ROUNDING:
+        given.rounding = text;
+        return 0;
+    case KEY_STRICT:
+        given.is_strict = true;
+        return 0;
+    case KEY_SVG:
+        given.verdict.svg = text;
+        return 0;
+    case KEY_WORST:
+        if (!parse_count("--worst", text, 0, MOST_WORST, &number)) {
+            exit(cli_report());
+        }
+        given.verdict.worst = (int)number;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp check_argp = {
+    options, parse_option, "PROBLEM...",
+    "Runs each problem (a string, @FILE with one per line, or the name of a layer) and compares every element with the "
+    "definition in double under that element's own bound. Exit code 0 when all hold, 1 when one does not, or when there "
+    "was nothing to check.",
+    NULL, NULL, NULL};
+
+/* --- one problem ----------------------------------------------------------------------------------------- */
+
+struct results {
+    struct tensor_set fast, values, bounds, device;
+};
+
+static void destroy_results(struct results *r)
+{
+    tensor_set_destroy(&r->fast);
+    tensor_set_destroy(&r->values);
+    tensor_set_destroy(&r->bounds);
+    tensor_set_destroy(&r->device);
+}
+
+static bool compute(const struct call *call, struct results *r)
+{
+    progress_begin("check", 0);
+    const bool is_good = call_run(call, &r->fast) && operation_of(call)->define(call, &r->values, &r->bounds) &&
+                         (!given.rounding || operation_of(call)->imitate(call, &r->device));
+    progress_end();
+    return is_good;
+}
+
+static void note_repro(struct verdict *verdict, const char *text)
+{
+    char repro[1024];
+    snprintf(repro, sizeof repro, "REPRO: aclgrad --seed %" PRIu64 " check '%s'", cli.seed, text);
+    verdict_note(verdict, NULL, "repro", repro);
+}
+
+static bool judge(struct call *call, const struct results *r, struct verdict *verdict)
+{
+    struct standard standard;
+    const int failed = verdict->failed;
+    bool is_good = standard_parse("bound", &standard);
+    for (int i = 0; is_good && i < r->fast.count; ++i) {
+        const struct comparison_sides sides = {.got = &r->fast.items[i], .want = &r->values.items[i],
+                                               .bound = &r->bounds.items[i]};
+        const struct axes axes = call_axes(call, sides.got);
+        if (sides.got->elems > 0) {
+            is_good = verdict_compare(verdict, &sides, &standard, &axes);
+        }
+    }
+    if (verdict->failed > failed) {
+        note_repro(verdict, verdict->problem);
+    }
+    return is_good;
+}
+
+static bool check_one(struct problem *problem, struct verdict *verdict, struct rounding_report *rounding)
+{
+    struct call call = {0};
+    struct results results = {0};
+    char *text = problem_print(problem);
+    verdict->problem = text;
+    const bool is_good = text && call_generate(&call, problem, FIDELITY_EXACT) && compute(&call, &results) &&
+                         judge(&call, &results, verdict);
+    if (is_good && given.rounding) {
+        rounding_compare(rounding, &results.fast, &results.device, &results.values, &results.bounds, text);
+    }
+    if (!is_good) {
+        cli_fail_in("%s", text ? text : "problem");
+    }
+    destroy_results(&results);
+    call_destroy(&call);
+    free(text);
+    return is_good;
+}
+
+/* --- all ------------------------------------------------------------------------------------------------- */
+
+int command_check(int argc, char **argv)
+{
+    char **operands;
+    struct problem_list list = {NULL, 0};
+    struct verdict verdict;
+    struct rounding_report rounding;
+    options_parse(&check_argp, argc, argv, 1, -1, &operands);
+    verdict_begin(&verdict, &given.verdict);
+    rounding_begin(&rounding);
+    bool is_good = !given.rounding || strcmp(given.rounding, "device") == 0 ||
+                   cli_fail(CLI_USAGE, "--rounding: got '%s', want device", given.rounding);
+    is_good = is_good && problems_read(operands, given.kind, given.only, &list);
+    for (int i = 0; is_good && i < list.count; ++i) {
+        is_good = check_one(&list.items[i], &verdict, &rounding);
+    }
+    int code;
+    if (is_good) {
+        verdict.failed += given.is_strict ? verdict.mistrusted : 0;
+        verdict.extra = given.rounding ? &rounding.table : NULL;
+        code = verdict_end(&verdict, "check");
+    } else {
+        code = cli_report();
+    }
+    problems_destroy(&list);
+    free(operands);
+    return code;
+}

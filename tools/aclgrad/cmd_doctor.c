@@ -1,0 +1,87 @@
+/* aclgrad doctor: what is wrong with the inputs of a recorded call, in plain words. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli.h"
+#include "doctor.h"
+#include "options.h"
+#include "recorded.h"
+#include "table.h"
+
+enum { KEY_CALL = 1000 };
+static const char *which;
+
+static error_t parse_option(int key, char *text, struct argp_state *state)
+{
+    (void)state;
+    if (key == KEY_CALL) {
+        which = text;
+        return 0;
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
+static const struct argp_option options[] = {
+    {"call", KEY_CALL, "TEXT", 0, "Of several calls in a dump, the one whose name holds TEXT", 1}, {0}};
+static const struct argp doctor_argp = {
+    options, parse_option, "CALL",
+    "Looks at the inputs of a recorded call (a directory, .npz or .safetensors, see `aclgrad gen`): statistics that do not "
+    "normalise or lie in another order, lengths that fall, indices out of range or twice, a map that is no permutation, "
+    "views that leave their storage, rows that see nothing, NaN and infinities, values at the edge of the type. Exit code "
+    "1 when something is wrong.",
+    NULL, NULL, NULL};
+
+struct collected {
+    struct table table;
+    int counts[3];
+};
+
+static void collect(void *context, enum severity severity, const char *tensor, const char *code, const char *text)
+{
+    static const char *const words[] = {"note", "warning", "ERROR"};
+    struct collected *collected = context;
+    table_row(&collected->table, "ssss", words[severity], tensor, code, text);
+    ++collected->counts[severity];
+}
+
+bool doctor_print(struct call *call, bool *has_errors)
+{
+    struct collected collected = {.counts = {0}};
+    const struct findings findings = {collect, &collected};
+    table_init(&collected.table, "results", "severity tensor finding text");
+    if (call->damage[0]) {
+        collect(&collected, SEVERITY_ERROR, "", "view", call->damage);
+    }
+    if (!call->damage[0] && !operation_of(call)->inspect(call, &findings)) {
+        json_decref(collected.table.rows);
+        return false;
+    }
+    const int *n = collected.counts;
+    if (n[0] + n[1] + n[2] > 0) {
+        table_print(&collected.table);
+    } else if (cli.format == CLI_TEXT) {
+        json_decref(collected.table.rows);
+    } else {
+        table_print(&collected.table);
+    }
+    table_line("%s%d errors, %d warnings, %d notes", n[0] + n[1] + n[2] > 0 ? "\n" : "", n[SEVERITY_ERROR],
+               n[SEVERITY_WARNING], n[SEVERITY_NOTE]);
+    *has_errors = n[SEVERITY_ERROR] > 0;
+    return true;
+}
+
+int command_doctor(int argc, char **argv)
+{
+    char **operands;
+    struct call call = {0};
+    bool has_errors = false;
+    options_parse(&doctor_argp, argc, argv, 1, 1, &operands);
+    if (recorded_read(operands[0], which, &call) && doctor_print(&call, &has_errors)) {
+        table_finish("doctor");
+    }
+    call_destroy(&call);
+    free(operands);
+    const int code = cli_report();
+    return code == CLI_OK && has_errors ? CLI_CHECK_FAILED : code;
+}

@@ -1,0 +1,193 @@
+/* aclgrad gen, aclgrad run: tensors into files. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "options.h"
+#include "problem_source.h"
+#include "recorded.h"
+#include "table.h"
+
+enum { KEY_KIND = 1000, KEY_DEFINITION, KEY_ROUNDING, KEY_CALL };
+
+static struct {
+    const char *output, *kind, *rounding, *which;
+    bool is_definition;
+} given;
+
+static error_t parse_option(int key, char *text, struct argp_state *state)
+{
+    (void)state;
+    switch (key) {
+    case 'o':
+        given.output = text;
+        return 0;
+    case KEY_KIND:
+        given.kind = text;
+        return 0;
+    case KEY_DEFINITION:
+        given.is_definition = true;
+        return 0;
+    case KEY_ROUNDING:
+        given.rounding = text;
+        return 0;
+    case KEY_CALL:
+        given.which = text;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* --- what was written ------------------------------------------------------------------------------------ */
+
+static void report(const struct tensor_set *set, const char *command)
+{
+    struct table table;
+    char shape[AG_SHAPE_TEXT];
+    table_init(&table, "results", "tensor dtype shape bytes");
+    for (int i = 0; i < set->count; ++i) {
+        const struct tensor *t = &set->items[i];
+        table_row(&table, "sssd", t->name, dtype_word(t->dtype), tensor_shape(t, shape), tensor_bytes(t));
+    }
+    table_print(&table);
+    table_finish(command);
+}
+
+static bool require_output(void)
+{
+    return given.output || cli_fail(CLI_USAGE, "-o is missing: where to write");
+}
+
+/* --- gen ------------------------------------------------------------------------------------------------- */
+
+static const struct argp_option gen_options[] = {
+    {"output", 'o', "PATH", 0, "A directory (NAME.npy each), or a file: .npz, .safetensors", 1},
+    {"kind", KEY_KIND, "KIND", 0, "normal, outliers, negative, equal, skewed or poison: replaces the problem's kind", 1},
+    {0}};
+static const struct argp gen_argp = {gen_options, parse_option, "PROBLEM",
+                                     "Writes the inputs of a problem, and call.json with its scalar arguments: what "
+                                     "`aclgrad run`, replay and doctor read. The same seed gives the same files.",
+                                     NULL, NULL, NULL};
+
+static bool generate_one(char **operands, struct call *call)
+{
+    struct problem_list list;
+    if (!problems_read(operands, given.kind, NULL, &list)) {
+        return false;
+    }
+    const bool is_one = list.count == 1 || cli_fail(CLI_USAGE, "got %d problems, want one", list.count);
+    const bool is_good = is_one && call_generate(call, &list.items[0], FIDELITY_EXACT);
+    problems_destroy(&list);
+    return is_good;
+}
+
+int command_gen(int argc, char **argv)
+{
+    char **operands;
+    struct call call = {0};
+    options_parse(&gen_argp, argc, argv, 1, 1, &operands);
+    bool is_good = require_output() && generate_one(operands, &call);
+    char *notes = is_good ? recorded_notes(&call) : NULL;
+    is_good = is_good && tensor_path_write(given.output, &call.inputs, notes);
+    if (is_good) {
+        report(&call.inputs, "gen");
+    }
+    free(notes);
+    call_destroy(&call);
+    free(operands);
+    return cli_report();
+}
+
+/* --- run ------------------------------------------------------------------------------------------------- */
+
+static const struct argp_option run_options[] = {
+    {"output", 'o', "PATH", 0, "A directory (NAME.npy each), or a file: .npz, .safetensors", 1},
+    {"definition", KEY_DEFINITION, 0, 0,
+     "Instead of the fast result that of the definition, in f64, and beside it PATH.bound with each element's bound", 1},
+    {"rounding", KEY_ROUNDING, "device", 0, "Instead of the fast result one that rounds as the device does", 1},
+    {"kind", KEY_KIND, "KIND", 0, "Of a problem string: replaces its kind", 1},
+    {"call", KEY_CALL, "TEXT", 0, "Of several calls in a dump, the one whose name holds TEXT", 1},
+    {0}};
+static const struct argp run_argp = {run_options, parse_option, "CALL",
+                                     "Computes the gradients of a recorded call (a directory, .npz or .safetensors, see "
+                                     "`aclgrad gen`) or of a problem string, and writes them.",
+                                     NULL, NULL, NULL};
+
+/* "out" -> "out.bound"; "out.npz" -> "out.bound.npz". */
+static char *bound_path(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+    const size_t stem = dot && (!slash || dot > slash) && dot != path ? (size_t)(dot - path) : strlen(path);
+    char *text = malloc(strlen(path) + sizeof ".bound");
+    if (text) {
+        sprintf(text, "%.*s.bound%s", (int)stem, path, path + stem);
+    }
+    return text;
+}
+
+/* To the outputs' types, so that what is written looks like the device's. */
+static bool narrow(const struct call *call, const struct tensor_set *values, struct tensor_set *outputs)
+{
+    if (!operation_of(call)->make_outputs(call, outputs)) {
+        return false;
+    }
+    for (int i = 0; i < outputs->count; ++i) {
+        for (int64_t at = 0; at < outputs->items[i].elems; ++at) {
+            tensor_set(&outputs->items[i], at, tensor_get(&values->items[i], at));
+        }
+    }
+    return true;
+}
+
+static bool run_definition(const struct call *call, struct tensor_set *outputs)
+{
+    struct tensor_set bounds = {0};
+    char *path = bound_path(given.output);
+    progress_begin("definition", 0);
+    bool is_good = operation_of(call)->define(call, outputs, &bounds);
+    progress_end();
+    is_good = is_good && path && tensor_path_write(path, &bounds, NULL);
+    tensor_set_destroy(&bounds);
+    free(path);
+    return is_good;
+}
+
+static bool run_imitation(const struct call *call, struct tensor_set *outputs)
+{
+    struct tensor_set values = {0};
+    if (strcmp(given.rounding, "device") != 0) {
+        return cli_fail(CLI_USAGE, "--rounding: got '%s', want device", given.rounding);
+    }
+    progress_begin("device rounding", 0);
+    const bool is_good = operation_of(call)->imitate(call, &values) && narrow(call, &values, outputs);
+    progress_end();
+    tensor_set_destroy(&values);
+    return is_good;
+}
+
+static bool read_call(char **operands, struct call *call)
+{
+    const bool is_problem = strchr(operands[0], ':') != NULL;
+    return is_problem ? generate_one(operands, call) : recorded_read(operands[0], given.which, call);
+}
+
+int command_run(int argc, char **argv)
+{
+    char **operands;
+    struct call call = {0};
+    struct tensor_set outputs = {0};
+    options_parse(&run_argp, argc, argv, 1, 1, &operands);
+    bool is_good = require_output() && read_call(operands, &call);
+    is_good = is_good && (given.is_definition ? run_definition(&call, &outputs)
+                          : given.rounding    ? run_imitation(&call, &outputs)
+                                              : call_run(&call, &outputs));
+    if (is_good && tensor_path_write(given.output, &outputs, NULL)) {
+        report(&outputs, "run");
+    }
+    tensor_set_destroy(&outputs);
+    call_destroy(&call);
+    free(operands);
+    return cli_report();
+}

@@ -1,0 +1,105 @@
+/* aclgrad info: what is installed here, and what the machine can do. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "aclgrad/aclgrad.h"
+#include "base/config.h"
+#include "cli.h"
+#include "kernel/kernel.h"
+#include "op/indexer/indexer.h"
+#include "op/moe/moe.h"
+#include "options.h"
+#include "peaks.h"
+#include "problem_source.h"
+#include "table.h"
+
+enum { KEY_MEASURE = 1000 };
+static bool is_measured;
+
+static error_t parse_option(int key, char *text, struct argp_state *state)
+{
+    (void)text, (void)state;
+    if (key == KEY_MEASURE) {
+        is_measured = true;
+        return 0;
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
+static const struct argp_option options[] = {
+    {"measure", KEY_MEASURE, 0, 0, "Also measure this machine's peaks (about a second)", 1}, {0}};
+static const struct argp info_argp = {options, parse_option, "",
+                                      "Version, kernel tables, threads, operators, limits, layers known by name.", NULL,
+                                      NULL, NULL};
+
+static void add(struct table *table, const char *part, const char *name, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static void add(struct table *table, const char *part, const char *name, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    table_row(table, "sss", part, name, text);
+}
+
+static void add_kernels(struct table *table)
+{
+    const enum ag_isa current = ag_kernels_current()->isa;
+    for (enum ag_isa isa = AG_ISA_SCALAR; isa < AG_ISA_COUNT; isa = (enum ag_isa)(isa + 1)) {
+        const struct ag_kernels *kernels = ag_kernels_for(isa);
+        add(table, "kernels", ag_isa_name(isa), "%s%s", !kernels ? "not on this CPU" : isa == current ? "in use" : "possible",
+            kernels && kernels->panel_of[AG_ELEM_BF16] == AG_PANEL_BF16 ? ", bf16 products" : "");
+    }
+}
+
+static void add_limits(struct table *table)
+{
+    const enum ag_limits limits = ag_config_get().limits;
+    const struct indexer_limits *indexer = &indexer_limits[limits];
+    add(table, "limits", "in force", "%s", limits == AG_LIMITS_EXTENDED ? "extended" : "documented");
+    add(table, "limits", "attention", "%s",
+        limits == AG_LIMITS_EXTENDED ? "any D, N; ropes of every type, without a mask too"
+                                     : "D <= 768, N <= 256; ropes bf16, with a mask, D and Dr multiples of 8");
+    add(table, "limits", "indexer", "D %lld to %lld, N <= %lld, top-k <= %lld%s", (long long)indexer->dim_min,
+        (long long)indexer->dim_max, (long long)indexer->heads_max, (long long)indexer->topk_max,
+        indexer->has_float32 ? ", float32" : "");
+    add(table, "limits", "moe", "top-k <= %lld", (long long)moe_limits_table[limits].topk);
+}
+
+static bool add_peaks(struct table *table)
+{
+    struct peaks peaks;
+    if (!peaks_measure(&peaks)) {
+        return false;
+    }
+    add(table, "peak", "fma", "%.1f GFLOP/s (one thread %.1f)", peaks.fma_gflops, peaks.one_fma_gflops);
+    add(table, "peak", "bf16 dot", "%.1f GFLOP/s (one thread %.1f)", peaks.bf16_gflops, peaks.one_bf16_gflops);
+    add(table, "peak", "copy", "%.1f GB/s (one thread %.1f)", peaks.copy_gbytes, peaks.one_copy_gbytes);
+    return true;
+}
+
+int command_info(int argc, char **argv)
+{
+    char **operands;
+    struct table table;
+    options_parse(&info_argp, argc, argv, 0, 0, &operands);
+    table_init(&table, "results", "part name value");
+    add(&table, "aclgrad", "version", "%s", aclgrad_version());
+    add(&table, "aclgrad", "threads", "%d of %d CPUs", aclgrad_get_threads(), ag_cpu_count());
+    add_kernels(&table);
+    for (int i = 0; i < PROBLEM_OPERATORS; ++i) {
+        add(&table, "operator", problem_tables[i].name, "%s", problem_tables[i].entry);
+    }
+    add_limits(&table);
+    for (const struct layer *layer = layers; layer->name; ++layer) {
+        add(&table, "layer", layer->name, "%s", layer->problem);
+    }
+    if (!is_measured || add_peaks(&table)) {
+        table_print(&table);
+        table_finish("info");
+    }
+    free(operands);
+    return cli_report();
+}
