@@ -126,9 +126,11 @@ static bool prepare(const struct call *call, const struct tensor_set *outputs, s
     struct attention_args args;
     uint64_t bytes = 0;
     ready->phase2 = aclnnFlashAttentionUnpaddingScoreGradV3;
-    return bind_attention(call, outputs, &ready->handles, &args) &&
-           ready_call_finish(ready, "aclnnFlashAttentionUnpaddingScoreGradV3", phase1(&args, &bytes, &ready->executor),
-                             bytes);
+    if (!bind_attention(call, outputs, &ready->handles, &args)) {
+        return false;
+    }
+    const aclnnStatus status = phase1(&args, &bytes, &ready->executor);
+    return ready_call_finish(ready, "aclnnFlashAttentionUnpaddingScoreGradV3", status, bytes);
 }
 
 bool check_attention(const struct call *call, const struct tensor_set *outputs, struct checked_attention *checked)

@@ -177,8 +177,11 @@ static void judge(const struct comparison_sides *s, const struct standard *stand
     switch (standard->rule) {
     case STANDARD_BOUND:
         c->is_passed = c->bad == 0;
-        snprintf(c->reason, sizeof c->reason, "%" PRId64 " of %" PRId64 " elements beyond their bound; worst at %.4g of it",
-                 c->bad, c->elems, c->worst_ratio);
+        if (c->bad > 0) {
+            snprintf(c->reason, sizeof c->reason, "%" PRId64 " elements beyond their bound", c->bad);
+        } else {
+            snprintf(c->reason, sizeof c->reason, "all within their bound");
+        }
         break;
     case STANDARD_OPBASE:
         judge_opbase(c, s->got->dtype);

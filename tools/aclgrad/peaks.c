@@ -10,7 +10,7 @@
 #include "cli.h"
 #include "kernel/kernel.h"
 
-enum { DEPTH = 128, REPEATS = 200, ROWS = 48 };
+enum { DEPTH = 128, REPEATS = 1000, ROWS = 48 };
 static const int64_t copy_bytes = 64 << 20; /* of each thread */
 static const double seconds_per_figure = 0.15;
 
