@@ -42,6 +42,16 @@ static const aclTensor *strided(struct fixture *f, const int64_t *strides, int64
     return made;
 }
 
+/* [B, S1, N] whose elements lie in private blocks. */
+static const aclTensor *blocked(struct fixture *f)
+{
+    const int64_t dims[3] = {B, S1, N};
+    const aclTensor *made =
+        aclCreateTensor(dims, 3, ACL_BF16, NULL, 0, ACL_FORMAT_FRACTAL_NZ, dims, 3, f->data);
+    assert_non_null(made);
+    return f->tensors[f->tensor_count++] = made;
+}
+
 #define STRIDED(storage, ...) strided(f, (const int64_t[]){__VA_ARGS__}, storage)
 
 static void open_fixture(struct fixture *f, bool is_packed)
@@ -132,6 +142,7 @@ FAULT(dk_shape, a->dk = TENSOR(AG_BF16, 3, B * S2, 1, D))
 FAULT(dweights_dtype, a->dweights = TENSOR(AG_FLOAT, 3, B, S1, N))
 FAULT(dweights_shape, a->dweights = TENSOR(AG_BF16, 4, B, S1, 1, N))
 FAULT(dweights_stride, a->dweights = STRIDED(100, N, 0, 1))
+FAULT(weights_format, a->weights = blocked(f))
 FAULT(weights_storage, a->weights = STRIDED(B * S1 * N, S1 * N, N, 1))
 FAULT(dweights_storage, a->dweights = STRIDED(B * S1 * N, S1 * N, N, 1))
 FAULT(dq_is_query, a->dq = a->query)
@@ -212,6 +223,7 @@ static const struct row batch_rows[] = {
     ROW(dweights_dtype, 161002, "dweightsOut", "FLOAT", "BF16"),
     ROW(dweights_shape, 161002, "dweightsOut", "[2, 3, 1, 4]", "[2, 3, 4]"),
     ROW(dweights_stride, 161002, "dweightsOut", "stride 0 over dim 1", "an element of memory"),
+    ROW(weights_format, 161002, "weights", "format number 29", "ND"),
     ROW(weights_storage, 161002, "weights", "elements 1 to 24", "storage has 24"),
     ROW(dweights_storage, 161002, "dweightsOut", "elements 1 to 24", "storage has 24"),
     ROW(dq_is_query, 161002, "dqOut", "shares memory with query", "memory of its own"),
