@@ -24,7 +24,7 @@ struct ag_indexer_score {
     uint32_t *dp_pairs;     /* bf16 panels: word (pair of slots i, head h) at dp_pairs[i * head_stride + h] */
     int64_t key_stride, dp_stride, head_stride; /* head_stride: N rounded up to half a panel */
     int64_t heads, depth, slots;
-    bool is_rounded;        /* weights * dy is rounded to bf16 (bf16 panels always do) */
+    bool is_rounded; /* weights * dy is rounded to bf16 (bf16 panels always do) */
 };
 
 /* Rows of D become panels whose contraction runs over slots, as pack_depth would make them of the gathered keys. */

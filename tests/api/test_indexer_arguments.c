@@ -46,8 +46,7 @@ static const aclTensor *strided(struct fixture *f, const int64_t *strides, int64
 static const aclTensor *blocked(struct fixture *f)
 {
     const int64_t dims[3] = {B, S1, N};
-    const aclTensor *made =
-        aclCreateTensor(dims, 3, ACL_BF16, NULL, 0, ACL_FORMAT_FRACTAL_NZ, dims, 3, f->data);
+    const aclTensor *made = aclCreateTensor(dims, 3, ACL_BF16, NULL, 0, ACL_FORMAT_FRACTAL_NZ, dims, 3, f->data);
     assert_non_null(made);
     return f->tensors[f->tensor_count++] = made;
 }
@@ -79,11 +78,11 @@ static void close_fixture(struct fixture *f)
 
 /* --- the rows --------------------------------------------------------------------------------------------------- */
 
-#define FAULT(name, statement)                                                                                \
-    static void name(struct fixture *f)                                                                       \
-    {                                                                                                         \
-        struct indexer_args *a = f->a;                                                                        \
-        statement;                                                                                            \
+#define FAULT(name, statement)                                                                                       \
+    static void name(struct fixture *f)                                                                              \
+    {                                                                                                                \
+        struct indexer_args *a = f->a;                                                                               \
+        statement;                                                                                                   \
     }
 
 static aclTensor *const no_handle = (aclTensor *)(uintptr_t)0x1234;
@@ -108,8 +107,8 @@ FAULT(no_dweights, a->dweights = NULL)
 FAULT(empty_layout, a->input_layout = "")
 FAULT(other_layout, a->input_layout = "BNSD")
 FAULT(lower_layout, a->input_layout = "bsnd")
-FAULT(query_rank, a->query = TENSOR(AG_BF16, 3, B * S1, N, D))
-FAULT(key_rank, a->key = TENSOR(AG_BF16, 3, B * S2, 1, D))
+FAULT(query_rank, a->query = TENSOR(AG_BF16, 3, B *S1, N, D))
+FAULT(key_rank, a->key = TENSOR(AG_BF16, 3, B *S2, 1, D))
 FAULT(key_heads, a->key = TENSOR(AG_BF16, 4, B, S2, 2, D))
 FAULT(query_dim, a->query = TENSOR(AG_BF16, 4, B, S1, N, 64))
 FAULT(key_dim, a->key = TENSOR(AG_BF16, 4, B, S2, 1, 64))
@@ -130,7 +129,7 @@ FAULT(short_indices, a->sparse_indices = TENSOR(AG_INT32, 3, B, S1 - 1, K))
 FAULT(few_counts, a->actual_seq_q_len = TENSOR(AG_INT32, 1, B - 1))
 FAULT(many_counts, a->actual_seq_kv_len = TENSOR(AG_INT32, 1, B + 1))
 FAULT(indices_shape, a->sparse_indices = TENSOR(AG_INT32, 3, B, K, S1))
-FAULT(indices_rank, a->sparse_indices = TENSOR(AG_INT32, 2, B * S1, K))
+FAULT(indices_rank, a->sparse_indices = TENSOR(AG_INT32, 2, B *S1, K))
 FAULT(dy_shape, a->dy = TENSOR(AG_BF16, 4, B, S1, 2, K))
 FAULT(more_indices, a->sparse_indices = TENSOR(AG_INT32, 3, B, S1, K + 1))
 FAULT(mode_one, a->sparse_mode = 1)
@@ -138,13 +137,13 @@ FAULT(mode_minus, a->sparse_mode = -3)
 FAULT(dq_dtype, a->dq = TENSOR(AG_FLOAT16, 4, B, S1, N, D))
 FAULT(dq_shape, a->dq = TENSOR(AG_BF16, 4, B, S1, N, D - 1))
 FAULT(dk_dtype, a->dk = TENSOR(AG_FLOAT, 4, B, S2, 1, D))
-FAULT(dk_shape, a->dk = TENSOR(AG_BF16, 3, B * S2, 1, D))
+FAULT(dk_shape, a->dk = TENSOR(AG_BF16, 3, B *S2, 1, D))
 FAULT(dweights_dtype, a->dweights = TENSOR(AG_FLOAT, 3, B, S1, N))
 FAULT(dweights_shape, a->dweights = TENSOR(AG_BF16, 4, B, S1, 1, N))
 FAULT(dweights_stride, a->dweights = STRIDED(100, N, 0, 1))
 FAULT(weights_format, a->weights = blocked(f))
-FAULT(weights_storage, a->weights = STRIDED(B * S1 * N, S1 * N, N, 1))
-FAULT(dweights_storage, a->dweights = STRIDED(B * S1 * N, S1 * N, N, 1))
+FAULT(weights_storage, a->weights = STRIDED(B * S1 * N, S1 *N, N, 1))
+FAULT(dweights_storage, a->dweights = STRIDED(B * S1 * N, S1 *N, N, 1))
 FAULT(dq_is_query, a->dq = a->query)
 FAULT(dk_is_key, a->dk = a->key)
 FAULT(dweights_is_weights, a->dweights = a->weights)
@@ -157,7 +156,7 @@ FAULT(packed_no_sequence, a->actual_seq_q_len = TENSOR(AG_INT32, 1, 0))
 FAULT(packed_no_q_lengths, a->actual_seq_q_len = NULL)
 FAULT(packed_no_kv_lengths, a->actual_seq_kv_len = NULL)
 FAULT(packed_sequences, a->actual_seq_kv_len = TENSOR(AG_INT32, 1, B + 1))
-FAULT(packed_dy_shape, a->dy = TENSOR(AG_BF16, 3, B * S1, 2, K))
+FAULT(packed_dy_shape, a->dy = TENSOR(AG_BF16, 3, B *S1, 2, K))
 
 struct row {
     const char *name;
@@ -166,7 +165,10 @@ struct row {
     const char *argument, *got, *want;
 };
 
-#define ROW(fault, status, argument, got, want) {#fault, fault, status, argument, got, want}
+#define ROW(fault, status, argument, got, want)                                                                      \
+    {                                                                                                                \
+#        fault, fault, status, argument, got, want                                                                   \
+    }
 
 static const struct row batch_rows[] = {
     ROW(no_query, 161001, "query", "null", "a tensor"),
@@ -242,10 +244,7 @@ static const struct row packed_rows[] = {
     ROW(packed_dy_shape, 161002, "dy", "[6, 2, 7]", "[T1, 1, K]"),
 };
 
-enum {
-    BATCH_ROWS = sizeof batch_rows / sizeof *batch_rows,
-    PACKED_ROWS = sizeof packed_rows / sizeof *packed_rows
-};
+enum { BATCH_ROWS = sizeof batch_rows / sizeof *batch_rows, PACKED_ROWS = sizeof packed_rows / sizeof *packed_rows };
 
 /* --- the tests -------------------------------------------------------------------------------------------------- */
 
@@ -350,11 +349,9 @@ static void test_lengths(void **state)
         const struct length_row *row = &length_rows[i];
         struct indexer_call call;
         char argument[80];
-        indexer_call_create(&call, &(struct indexer_case){.dtype = AG_BF16,
-                                                          .is_packed = true,
-                                                          .q_len = {3, 3, 3},
-                                                          .kv_len = {5, 5, 5},
-                                                          .topk = 4});
+        indexer_call_create(
+            &call, &(struct indexer_case){
+                       .dtype = AG_BF16, .is_packed = true, .q_len = {3, 3, 3}, .kv_len = {5, 5, 5}, .topk = 4});
         for (int b = 0; b < 3; ++b) {
             memcpy(test_tensor_at(&call.q_lengths, b), &row->q[b], sizeof row->q[b]);
             memcpy(test_tensor_at(&call.kv_lengths, b), &row->kv[b], sizeof row->kv[b]);
@@ -380,8 +377,8 @@ static void test_late_lengths(void **state)
     const int32_t q[2] = {3, 6}, kv[2] = {5, 10};
     (void)state;
     test_configure(2, ag_cpu_best_isa(), AG_LIMITS_DOCUMENTED);
-    indexer_call_create(&call, &(struct indexer_case){
-                                   .dtype = AG_FLOAT16, .is_packed = true, .q_len = {3, 3}, .kv_len = {5, 5}});
+    indexer_call_create(
+        &call, &(struct indexer_case){.dtype = AG_FLOAT16, .is_packed = true, .q_len = {3, 3}, .kv_len = {5, 5}});
     test_tensor_fill_bytes(&call.q_lengths, 0xff);
     test_tensor_fill_bytes(&call.kv_lengths, 0x81);
     assert_int_equal(indexer_call_phase1(&call), 0);
@@ -430,8 +427,8 @@ static void test_empty_query(void **state)
 /* A tensor without memory: phase 1 must not miss it. */
 static const aclTensor *shape_only(struct fixture *f, int dtype, int rank, const int64_t *dims)
 {
-    const aclTensor *made = aclCreateTensor(dims, (uint64_t)rank, (aclDataType)dtype, NULL, 0, ACL_FORMAT_ND, dims,
-                                            (uint64_t)rank, NULL);
+    const aclTensor *made =
+        aclCreateTensor(dims, (uint64_t)rank, (aclDataType)dtype, NULL, 0, ACL_FORMAT_ND, dims, (uint64_t)rank, NULL);
     assert_non_null(made);
     return f->tensors[f->tensor_count++] = made;
 }
@@ -462,7 +459,7 @@ FAULT(dense_mode, a->sparse_mode = 0)
 
 static void test_accepted(void **state)
 {
-    void (*const changes[])(struct fixture *f) = {nothing, no_counts, one_count, zero_size_counts, dense_mode};
+    void (*const changes[])(struct fixture * f) = {nothing, no_counts, one_count, zero_size_counts, dense_mode};
     struct fixture f;
     (void)state;
     test_configure(1, ag_cpu_best_isa(), AG_LIMITS_DOCUMENTED);
@@ -485,7 +482,8 @@ static void test_accepted(void **state)
 static void test_arguments_freed_between_phases(void **state)
 {
     struct indexer_call call, want;
-    const struct indexer_case c = {.dtype = AG_BF16, .is_packed = true, .q_len = {3, 2}, .kv_len = {5, 9}, .heads = 3};
+    const struct indexer_case c = {
+        .dtype = AG_BF16, .is_packed = true, .q_len = {3, 2}, .kv_len = {5, 9}, .heads = 3};
     char layout[] = "TND";
     (void)state;
     test_configure(2, ag_cpu_best_isa(), AG_LIMITS_DOCUMENTED);
@@ -497,9 +495,8 @@ static void test_arguments_freed_between_phases(void **state)
     assert_int_equal(indexer_call_phase1(&call), 0);
     memset(layout, 'X', sizeof layout);
     test_tensor_copy_values(&call.key, &want.key);
-    struct test_tensor *const all[] = {&call.query, &call.key,       &call.dy,         &call.indices,
-                                       &call.weights, &call.q_lengths, &call.kv_lengths, &call.dq,
-                                       &call.dk,    &call.dweights};
+    struct test_tensor *const all[] = {&call.query,     &call.key,        &call.dy, &call.indices, &call.weights,
+                                       &call.q_lengths, &call.kv_lengths, &call.dq, &call.dk,      &call.dweights};
     for (int i = 0; i < 10; ++i) {
         assert_int_equal(aclDestroyTensor(all[i]->handle), 0);
         all[i]->handle = NULL;

@@ -54,11 +54,8 @@ static void pack(struct problem *p)
 {
     const int64_t pair = p->panel->pair, lanes = p->panel->lanes;
     const int64_t dim_depth = round_up(p->dim, pair) / pair, head_depth = round_up(p->heads, pair) / pair;
-    const struct ag_matrix query = {.data = p->query.data,
-                                    .rows = p->heads,
-                                    .cols = p->dim,
-                                    .row_stride = p->dim,
-                                    .col_stride = 1};
+    const struct ag_matrix query = {
+        .data = p->query.data, .rows = p->heads, .cols = p->dim, .row_stride = p->dim, .col_stride = 1};
     const struct ag_matrix keys = {
         .data = p->keys.data, .rows = KEYS, .cols = p->dim, .row_stride = p->dim, .col_stride = 1};
     p->key_words = dim_depth; /* no slack: a kernel that reads a word too many is caught */
@@ -100,8 +97,9 @@ static struct problem create(enum ag_isa isa, enum ag_panel panel, int64_t slots
 
 static void destroy(struct problem *p)
 {
-    struct test_buffer *const all[] = {&p->query, &p->keys, &p->weights, &p->dy, &p->numbers, &p->packed_keys,
-                                       &p->query_lanes, &p->query_depth, &p->dp, &p->dp_pairs, &p->dweights, &p->dk};
+    struct test_buffer *const all[] = {&p->query,   &p->keys,        &p->weights,     &p->dy,
+                                       &p->numbers, &p->packed_keys, &p->query_lanes, &p->query_depth,
+                                       &p->dp,      &p->dp_pairs,    &p->dweights,    &p->dk};
     for (size_t i = 0; i < sizeof all / sizeof *all; ++i) {
         test_buffer_destroy(all[i]);
     }
@@ -302,7 +300,8 @@ static void check_panel(enum ag_isa isa, enum ag_panel panel)
 static void test_against_loops(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA(isa)
+    {
         check_panel(isa, AG_PANEL_F32);
         check_panel(isa, AG_PANEL_BF16);
     }
@@ -312,7 +311,8 @@ static void test_against_loops(void **state)
 static void test_rounding(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA(isa)
+    {
         struct problem p = create(isa, AG_PANEL_F32, 6, 3, 4);
         for (int rounded = 0; rounded < 2; ++rounded) {
             struct ag_indexer_score score = {.query = p.query_lanes.data,

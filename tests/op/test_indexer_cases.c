@@ -47,15 +47,16 @@ static void expect_e0(const char *what, const struct test_tensor *tensor, int64_
     }
 }
 
-#define EVERYWHERE(body)                                                                                      \
-    do {                                                                                                      \
-        static const int dtypes[] = {AG_BF16, AG_FLOAT16};                                                    \
-        TEST_EACH_ISA(isa) {                                                                                  \
-            for (int t = 0; t < 2; ++t) {                                                                     \
-                test_configure(2, isa, AG_LIMITS_DOCUMENTED);                                                 \
-                body(dtypes[t]);                                                                              \
-            }                                                                                                 \
-        }                                                                                                     \
+#define EVERYWHERE(body)                                                                                             \
+    do {                                                                                                             \
+        static const int dtypes[] = {AG_BF16, AG_FLOAT16};                                                           \
+        TEST_EACH_ISA(isa)                                                                                           \
+        {                                                                                                            \
+            for (int t = 0; t < 2; ++t) {                                                                            \
+                test_configure(2, isa, AG_LIMITS_DOCUMENTED);                                                        \
+                body(dtypes[t]);                                                                                     \
+            }                                                                                                        \
+        }                                                                                                            \
     } while (0)
 
 /* -1 is skipped where keys are read and where gradients are written. */
@@ -184,7 +185,8 @@ static void test_smallest_score(void **state)
 {
     struct indexer_call call;
     (void)state;
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA(isa)
+    {
         test_configure(1, isa, AG_LIMITS_DOCUMENTED);
         blank(&call, &(struct indexer_case){.dtype = AG_FLOAT16, .q_len = {1}, .kv_len = {1}, .topk = 1});
         test_tensor_set(&call.query, 0, 0x1p-12);
@@ -203,7 +205,8 @@ static void test_half_range(void **state)
 {
     struct indexer_call call;
     (void)state;
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA(isa)
+    {
         test_configure(1, isa, AG_LIMITS_DOCUMENTED);
         blank(&call, &(struct indexer_case){.dtype = AG_FLOAT16, .q_len = {1}, .kv_len = {2}, .topk = 2});
         test_tensor_set(&call.query, 0, 0x1p-24);
@@ -212,7 +215,7 @@ static void test_half_range(void **state)
         test_tensor_set(&call.weights, 0, 1024);
         set_slots(&call, 0, (const int32_t[]){0, 1}, (const double[]){1024, -1024});
         indexer_call_run(&call);
-        expect_e0("dq", &call.dq, 0, -INFINITY);  /* 2^20 * (2^-10 - 2^10) */
+        expect_e0("dq", &call.dq, 0, -INFINITY); /* 2^20 * (2^-10 - 2^10) */
         expect_e0("dk", &call.dk, 0, 0x1p-4);
         expect_e0("dk", &call.dk, 1, -0x1p-4);
         expect("dweights", &call.dweights, 0, -0x1p-4); /* 2^-24 less rounds to it */
@@ -225,7 +228,8 @@ static void test_bf16_range(void **state)
 {
     struct indexer_call call;
     (void)state;
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA(isa)
+    {
         test_configure(1, isa, AG_LIMITS_DOCUMENTED);
         blank(&call, &(struct indexer_case){.dtype = AG_BF16, .q_len = {1}, .kv_len = {1}, .topk = 1});
         test_tensor_set(&call.query, 0, 0x1p100);
@@ -313,7 +317,8 @@ static void test_no_valid_slot(void **state)
     EVERYWHERE(no_valid_slot);
 }
 
-static void assert_zero_rows(const char *what, const struct test_tensor *tensor, int64_t row, int64_t rows, int64_t width)
+static void assert_zero_rows(const char *what, const struct test_tensor *tensor, int64_t row, int64_t rows,
+                             int64_t width)
 {
     for (int64_t i = row * width; i < (row + rows) * width; ++i) {
         uint64_t bits = 0;
@@ -353,7 +358,8 @@ static void test_tail(void **state)
 static void cut_counts(int dtype)
 {
     static const int32_t counts[2][2] = {{3, 6}, {-4, 100}};
-    static const struct indexer_case meant[2] = {{.q_len = {3, 3}, .kv_len = {5, 5}}, {.q_len = {0, 3}, .kv_len = {0, 5}}};
+    static const struct indexer_case meant[2] = {{.q_len = {3, 3}, .kv_len = {5, 5}},
+                                                 {.q_len = {0, 3}, .kv_len = {0, 5}}};
     for (int i = 0; i < 2; ++i) {
         struct indexer_call call, want;
         struct indexer_case c = {.dtype = dtype, .q_len = {3, 3}, .kv_len = {5, 5}, .has_counts = true, .topk = 5};

@@ -73,7 +73,8 @@ static void example(double one, double dq, double dw, double dk1)
 static void test_published_example(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA(isa)
+    {
         test_configure(2, isa, AG_LIMITS_DOCUMENTED);
         example(1, 128, 16384, 24576);
         example(0x1p-24, 0, 0, 0); /* its own inputs: the number 1 stored as the bits of an aclFloat16 */
@@ -87,12 +88,10 @@ static void test_flat_rows_cross(void **state)
     struct indexer_call call, plain;
     (void)state;
     test_configure(1, ag_cpu_best_isa(), AG_LIMITS_DOCUMENTED);
-    indexer_call_create(&plain, &(struct indexer_case){.dtype = AG_BF16,
-                                                       .q_len = {5},
-                                                       .kv_len = {300},
-                                                       .heads = 2,
-                                                       .topk = DIM,
-                                                       .indices = TEST_INDICES_WILD});
+    indexer_call_create(
+        &plain,
+        &(struct indexer_case){
+            .dtype = AG_BF16, .q_len = {5}, .kv_len = {300}, .heads = 2, .topk = DIM, .indices = TEST_INDICES_WILD});
     indexer_call_run(&plain);
     indexer_call_create(&call, &plain.c);
     test_tensor_copy_values(&call.query, &plain.query);
@@ -114,7 +113,8 @@ static void test_flat_rows_cross(void **state)
 
 /* --- more rows than keys ---------------------------------------------------------------------------------------- */
 
-static void assert_zero_rows(const char *what, const struct test_tensor *tensor, int64_t row, int64_t rows, int64_t width)
+static void assert_zero_rows(const char *what, const struct test_tensor *tensor, int64_t row, int64_t rows,
+                             int64_t width)
 {
     for (int64_t i = row * width; i < (row + rows) * width; ++i) {
         uint64_t bits = 0;
@@ -159,7 +159,8 @@ static void more_rows_than_keys(int dtype)
 static void test_more_rows_than_keys(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA(isa)
+    {
         test_configure(2, isa, AG_LIMITS_DOCUMENTED);
         more_rows_than_keys(AG_BF16);
         more_rows_than_keys(AG_FLOAT16);
@@ -182,8 +183,7 @@ static struct far create_far(int64_t rows, int64_t columns, int64_t row_stride)
     const int64_t dims[3] = {rows, columns, DIM}, strides[3] = {row_stride, DIM, 1}, storage = row_stride * rows;
     far.memory = mmap(NULL, far.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     assert_ptr_not_equal(far.memory, MAP_FAILED);
-    far.handle =
-        aclCreateTensor(dims, 3, ACL_BF16, strides, 0, ACL_FORMAT_ND, &storage, 1, far.memory);
+    far.handle = aclCreateTensor(dims, 3, ACL_BF16, strides, 0, ACL_FORMAT_ND, &storage, 1, far.memory);
     assert_non_null(far.handle);
     return far;
 }
@@ -205,8 +205,8 @@ static void test_far_rows(void **state)
     struct indexer_call near;
     (void)state;
     test_configure(2, ag_cpu_best_isa(), AG_LIMITS_DOCUMENTED);
-    indexer_call_create(&near, &(struct indexer_case){
-                                   .dtype = AG_BF16, .is_packed = true, .q_len = {3}, .kv_len = {5}, .heads = 4});
+    indexer_call_create(
+        &near, &(struct indexer_case){.dtype = AG_BF16, .is_packed = true, .q_len = {3}, .kv_len = {5}, .heads = 4});
     indexer_call_run(&near);
     struct far query = create_far(3, 4, stride), key = create_far(5, 1, stride);
     struct far dq = create_far(3, 4, stride), dk = create_far(5, 1, stride);
@@ -226,7 +226,8 @@ static void test_far_rows(void **state)
     assert_int_equal(indexer_call_phase1(&call), 0);
     assert_int_equal(indexer_call_phase2(&call), 0);
     for (int64_t r = 0; r < 3; ++r) {
-        assert_memory_equal(far_row(&dq, r, stride), test_tensor_at(&near.dq, r * 4 * DIM), 4 * DIM * sizeof(ag_bf16));
+        assert_memory_equal(far_row(&dq, r, stride), test_tensor_at(&near.dq, r * 4 * DIM),
+                            4 * DIM * sizeof(ag_bf16));
     }
     for (int64_t t = 0; t < 5; ++t) {
         assert_memory_equal(far_row(&dk, t, stride), test_tensor_at(&near.dk, t * DIM), DIM * sizeof(ag_bf16));

@@ -111,8 +111,8 @@ static int compare_slopes(struct problem *p, const char *what, double *values, c
         }
         ++compared;
         if (!(fabs(test_tensor_get(got, i) - want) <= 2e-5 * (1 + fabs(want)))) {
-            fail_msg("%s: element %lld is %.9g, the differences say %.9g", what, (long long)i, test_tensor_get(got, i),
-                     want);
+            fail_msg("%s: element %lld is %.9g, the differences say %.9g", what, (long long)i,
+                     test_tensor_get(got, i), want);
         }
     }
     return compared;
@@ -143,7 +143,8 @@ static void check_differences(uint64_t seed, int64_t mode, bool is_packed)
 static void test_differences(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA(isa)
+    {
         test_configure(1, isa, AG_LIMITS_EXTENDED);
         for (uint64_t seed = 0; seed < 10; ++seed) {
             check_differences(seed, seed % 2 ? 3 : 0, seed % 4 < 2);
@@ -185,12 +186,10 @@ static void test_all_keys(void **state)
     static double dq[LENGTH * MANY * WIDTH], dk[LENGTH * WIDTH], dw[LENGTH * MANY];
     static double bound[LENGTH * MANY * WIDTH];
     (void)state;
-    indexer_call_create(&call, &(struct indexer_case){.dtype = AG_FLOAT,
-                                                      .q_len = {LENGTH},
-                                                      .kv_len = {LENGTH},
-                                                      .heads = MANY,
-                                                      .topk = LENGTH,
-                                                      .mode = 3});
+    indexer_call_create(
+        &call,
+        &(struct indexer_case){
+            .dtype = AG_FLOAT, .q_len = {LENGTH}, .kv_len = {LENGTH}, .heads = MANY, .topk = LENGTH, .mode = 3});
     for (int64_t r = 0; r < LENGTH; ++r) {
         for (int32_t j = 0; j < LENGTH; ++j) {
             const int32_t index = j <= r ? j : -1;
@@ -201,7 +200,8 @@ static void test_all_keys(void **state)
     for (int i = 0; i < LENGTH * MANY * WIDTH; ++i) {
         bound[i] = 1e-3; /* sums of a few hundred terms of size up to 100, in fp32 */
     }
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA(isa)
+    {
         for (int mode = 0; mode <= 3; mode += 3) { /* -1 makes both modes the same */
             test_configure(2, isa, AG_LIMITS_EXTENDED);
             call.args.sparse_mode = mode;

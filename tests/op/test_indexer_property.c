@@ -22,7 +22,8 @@ static const int dtypes[] = {AG_BF16, AG_FLOAT16};
 /* Calls check(case, isa) for every table and type. */
 static void everywhere(void (*check)(const struct indexer_case *c, enum ag_isa isa), const struct indexer_case *from)
 {
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA(isa)
+    {
         for (int t = 0; t < 2; ++t) {
             for (int mode = 0; mode <= 3; mode += 3) {
                 struct indexer_case c = *from;
@@ -52,8 +53,8 @@ static void check_threads(const struct indexer_case *c, enum ag_isa isa)
     for (int i = 0; i < 8; ++i) {
         test_configure(threads[i % 4], isa, AG_LIMITS_DOCUMENTED);
         other.is_deterministic = i % 2;
-        other.head_num = i;      /* ignored, as torch passes 0 */
-        other.pre_tokens = -i;   /* ignored */
+        other.head_num = i;    /* ignored, as torch passes 0 */
+        other.pre_tokens = -i; /* ignored */
         other.next_tokens = 65536;
         indexer_call_run(&other);
         indexer_call_assert_same(&first, &other);
@@ -72,8 +73,12 @@ static void test_threads(void **state)
 static void test_thirty_runs(void **state)
 {
     (void)state;
-    const struct indexer_case c = {
-        .dtype = AG_BF16, .q_len = {64, 64}, .kv_len = {256, 256}, .heads = 5, .topk = 64, .indices = TEST_INDICES_WILD};
+    const struct indexer_case c = {.dtype = AG_BF16,
+                                   .q_len = {64, 64},
+                                   .kv_len = {256, 256},
+                                   .heads = 5,
+                                   .topk = 64,
+                                   .indices = TEST_INDICES_WILD};
     struct indexer_call first, other;
     test_configure(1, ag_cpu_best_isa(), AG_LIMITS_DOCUMENTED);
     run_fresh(&first, &c);
@@ -90,8 +95,8 @@ static void test_thirty_runs(void **state)
 
 /* --- neighbours ------------------------------------------------------------------------------------------------- */
 
-static void assert_same_rows(const char *what, const struct test_tensor *a, int64_t a_row, const struct test_tensor *b,
-                             int64_t b_row, int64_t rows, int64_t width)
+static void assert_same_rows(const char *what, const struct test_tensor *a, int64_t a_row,
+                             const struct test_tensor *b, int64_t b_row, int64_t rows, int64_t width)
 {
     for (int64_t i = 0; i < rows * width; ++i) {
         if (memcmp(test_tensor_at(a, a_row * width + i), test_tensor_at(b, b_row * width + i),
@@ -380,11 +385,16 @@ static void test_inputs_unchanged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads),          cmocka_unit_test(test_thirty_runs),
-        cmocka_unit_test(test_alone_as_in_a_pack), cmocka_unit_test(test_permuted),
-        cmocka_unit_test(test_heads_apart),      cmocka_unit_test(test_doubled),
-        cmocka_unit_test(test_zero),             cmocka_unit_test(test_strided_as_dense),
-        cmocka_unit_test(test_expanded_dy),      cmocka_unit_test(test_inputs_unchanged),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_thirty_runs),
+        cmocka_unit_test(test_alone_as_in_a_pack),
+        cmocka_unit_test(test_permuted),
+        cmocka_unit_test(test_heads_apart),
+        cmocka_unit_test(test_doubled),
+        cmocka_unit_test(test_zero),
+        cmocka_unit_test(test_strided_as_dense),
+        cmocka_unit_test(test_expanded_dy),
+        cmocka_unit_test(test_inputs_unchanged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

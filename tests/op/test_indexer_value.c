@@ -20,7 +20,8 @@ static void verify(struct indexer_case c, enum ag_isa isa)
 /* Every table and element type. */
 static void verify_everywhere(struct indexer_case c)
 {
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA(isa)
+    {
         for (int t = 0; t < 3; ++t) {
             c.dtype = dtypes[t];
             c.seed += 1;
@@ -56,9 +57,12 @@ static void test_slots(void **state)
 static void test_most_slots(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa) {
-        verify((struct indexer_case){.dtype = AG_BF16, .q_len = {1}, .kv_len = {2500}, .heads = 4, .topk = 2048}, isa);
-        verify((struct indexer_case){.dtype = AG_FLOAT16, .q_len = {1}, .kv_len = {2048}, .heads = 3, .topk = 2047}, isa);
+    TEST_EACH_ISA(isa)
+    {
+        verify((struct indexer_case){.dtype = AG_BF16, .q_len = {1}, .kv_len = {2500}, .heads = 4, .topk = 2048},
+               isa);
+        verify((struct indexer_case){.dtype = AG_FLOAT16, .q_len = {1}, .kv_len = {2048}, .heads = 3, .topk = 2047},
+               isa);
     }
 }
 
@@ -87,11 +91,8 @@ static void test_batches(void **state)
     (void)state;
     for (int mode = 0; mode <= 3; mode += 3) {
         for (int slack = 0; slack < 3; ++slack) {
-            verify_everywhere((struct indexer_case){.q_len = {3, 3, 3},
-                                                    .kv_len = {19, 19, 19},
-                                                    .heads = 9,
-                                                    .topk = 23,
-                                                    .mode = mode});
+            verify_everywhere((struct indexer_case){
+                .q_len = {3, 3, 3}, .kv_len = {19, 19, 19}, .heads = 9, .topk = 23, .mode = mode});
             verify_everywhere((struct indexer_case){.q_len = {3, 0, 5, 1},
                                                     .kv_len = {19, 7, 2, 0},
                                                     .has_counts = true,
@@ -129,7 +130,8 @@ static void test_views(void **state)
 static void test_one_key_of_all(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA(isa)
+    {
         verify((struct indexer_case){.dtype = AG_BF16,
                                      .q_len = {8},
                                      .kv_len = {3},
@@ -156,22 +158,17 @@ static void test_waves(void **state)
     indexer_call_create(&call, &waves);
     indexer_call_verify(&call);
     indexer_call_destroy(&call);
-    verify((struct indexer_case){
-               .dtype = AG_BF16, .q_len = {60}, .kv_len = {80}, .heads = 64, .topk = 2048, .mode = 3},
-           ag_cpu_best_isa());
+    verify(
+        (struct indexer_case){.dtype = AG_BF16, .q_len = {60}, .kv_len = {80}, .heads = 64, .topk = 2048, .mode = 3},
+        ag_cpu_best_isa());
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_heads),
-        cmocka_unit_test(test_slots),
-        cmocka_unit_test(test_most_slots),
-        cmocka_unit_test(test_packs),
-        cmocka_unit_test(test_batches),
-        cmocka_unit_test(test_views),
-        cmocka_unit_test(test_one_key_of_all),
-        cmocka_unit_test(test_waves),
+        cmocka_unit_test(test_heads),          cmocka_unit_test(test_slots),   cmocka_unit_test(test_most_slots),
+        cmocka_unit_test(test_packs),          cmocka_unit_test(test_batches), cmocka_unit_test(test_views),
+        cmocka_unit_test(test_one_key_of_all), cmocka_unit_test(test_waves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

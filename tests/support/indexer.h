@@ -23,19 +23,19 @@ enum { TEST_INDEXER_SEQUENCES = 12 };
 
 /* Zero means the default named. */
 struct indexer_case {
-    int dtype;                                /* AG_FLOAT, AG_FLOAT16, AG_BF16 */
-    bool is_packed;                           /* TND */
-    bool has_rank4_slots;                     /* dy and sparseIndices with the dim of 1 */
-    int64_t sequences;                        /* 0: up to the last nonzero length, at least 1 */
-    int64_t q_len[TEST_INDEXER_SEQUENCES];    /* BSND: the counts */
+    int dtype;                             /* AG_FLOAT, AG_FLOAT16, AG_BF16 */
+    bool is_packed;                        /* TND */
+    bool has_rank4_slots;                  /* dy and sparseIndices with the dim of 1 */
+    int64_t sequences;                     /* 0: up to the last nonzero length, at least 1 */
+    int64_t q_len[TEST_INDEXER_SEQUENCES]; /* BSND: the counts */
     int64_t kv_len[TEST_INDEXER_SEQUENCES];
-    int64_t q_slack, kv_slack;                /* rows behind the last (TND), or behind the longest (BSND) */
-    bool has_counts;                          /* BSND: the counts are given */
-    int64_t heads, dim, topk;                 /* 1, 128, 16 */
+    int64_t q_slack, kv_slack; /* rows behind the last (TND), or behind the longest (BSND) */
+    bool has_counts;           /* BSND: the counts are given */
+    int64_t heads, dim, topk;  /* 1, 128, 16 */
     int64_t mode;
     enum test_indices indices;
     enum test_indexer_views views;
-    double deviation;                         /* of all values; 1 */
+    double deviation; /* of all values; 1 */
     uint64_t seed;
 };
 

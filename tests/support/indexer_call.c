@@ -31,8 +31,8 @@ const char *indexer_case_text(const struct indexer_case *c)
 {
     static char text[512];
     int used = snprintf(text, sizeof text,
-                        "%s %s n=%" PRId64 " d=%" PRId64 " k=%" PRId64 " mode=%" PRId64 " indices=%d views=%d seed=%" PRIu64
-                        " slack=%" PRId64 ",%" PRId64 " lengths",
+                        "%s %s n=%" PRId64 " d=%" PRId64 " k=%" PRId64 " mode=%" PRId64
+                        " indices=%d views=%d seed=%" PRIu64 " slack=%" PRId64 ",%" PRId64 " lengths",
                         c->is_packed ? "TND" : "BSND", ag_dtype_name(c->dtype), c->heads, c->dim, c->topk, c->mode,
                         (int)c->indices, (int)c->views, c->seed, c->q_slack, c->kv_slack);
     for (int64_t b = 0; b < c->sequences; ++b) {
@@ -256,7 +256,8 @@ void indexer_call_create(struct indexer_call *call, const struct indexer_case *c
     call->s1 = largest_of(call->c.q_len, call->c.sequences) + c->q_slack;
     call->s2 = largest_of(call->c.kv_len, call->c.sequences) + c->kv_slack;
     call->rows = c->is_packed ? sum_of(call->c.q_len, call->c.sequences) + c->q_slack : call->c.sequences * call->s1;
-    call->keys = c->is_packed ? sum_of(call->c.kv_len, call->c.sequences) + c->kv_slack : call->c.sequences * call->s2;
+    call->keys =
+        c->is_packed ? sum_of(call->c.kv_len, call->c.sequences) + c->kv_slack : call->c.sequences * call->s2;
     create_tensors(call);
     set_args(call);
     fill_values(call);
@@ -293,9 +294,9 @@ void indexer_call_create_single(struct indexer_call *single, const struct indexe
 
 void indexer_call_destroy(struct indexer_call *call)
 {
-    struct test_tensor *const all[] = {&call->query, &call->key,       &call->dy,         &call->indices,
+    struct test_tensor *const all[] = {&call->query,   &call->key,       &call->dy,         &call->indices,
                                        &call->weights, &call->q_lengths, &call->kv_lengths, &call->dq,
-                                       &call->dk,    &call->dweights};
+                                       &call->dk,      &call->dweights};
     for (size_t i = 0; i < sizeof all / sizeof *all; ++i) {
         test_tensor_check_gaps(all[i]);
         test_tensor_destroy(all[i]);

@@ -36,8 +36,8 @@ struct indexer_args {
     const char *input_layout;
     int64_t sparse_mode;
     const aclTensor *dq, *dk, *dweights;
-    const uint64_t *workspace_size;   /* only tested against NULL */
-    aclOpExecutor *const *executor;   /* only tested against NULL */
+    const uint64_t *workspace_size; /* only tested against NULL */
+    aclOpExecutor *const *executor; /* only tested against NULL */
 };
 
 /* --- what is accepted ------------------------------------------------------------------------------------ */
@@ -55,24 +55,24 @@ extern const struct indexer_limits indexer_limits[2];
 /* Rows and keys are numbered through the whole tensor: r = b * S1 + s in BSND, the packed token in TND. */
 struct indexer_problem {
     /* Inputs. */
-    struct ag_view query;   /* [B, S1, N, D] or [T1, N, D] */
-    struct ag_view key;     /* [B, S2, 1, D] or [T2, 1, D] */
-    struct ag_view dy;      /* rows x K, read flat: element r * K + j, whatever its dims */
-    struct ag_view indices; /* INT32, the same; K is dy's last dim, the indices' may be larger */
-    struct ag_view weights; /* [B, S1, N] or [T1, N] */
+    struct ag_view query;                      /* [B, S1, N, D] or [T1, N, D] */
+    struct ag_view key;                        /* [B, S2, 1, D] or [T2, 1, D] */
+    struct ag_view dy;                         /* rows x K, read flat: element r * K + j, whatever its dims */
+    struct ag_view indices;                    /* INT32, the same; K is dy's last dim, the indices' may be larger */
+    struct ag_view weights;                    /* [B, S1, N] or [T1, N] */
     struct ag_view query_lengths, key_lengths; /* INT32, `sequences` elements; values exist in phase 2 only.
                                                 * TND: prefix sums. BSND: counts, either may be absent */
     /* Outputs. */
     struct ag_view dq, dk, dweights; /* as query, key, weights */
 
-    enum ag_elem elem;               /* of all but the int32 tensors */
-    bool is_packed;                  /* TND */
-    bool is_nothing;                 /* query is empty: dkOut is zeroed, all else needs no work */
-    bool is_debug;                   /* ACLGRAD_DEBUG=1: indices that point nowhere are reported */
-    int64_t sequences;               /* B, or the number of prefix sums */
-    int64_t rows, keys;              /* B * S1 and B * S2, or T1 and T2 */
-    int64_t heads, dim, topk;        /* N, D, K */
-    int64_t sparse_mode;             /* 0 or 3 */
+    enum ag_elem elem;        /* of all but the int32 tensors */
+    bool is_packed;           /* TND */
+    bool is_nothing;          /* query is empty: dkOut is zeroed, all else needs no work */
+    bool is_debug;            /* ACLGRAD_DEBUG=1: indices that point nowhere are reported */
+    int64_t sequences;        /* B, or the number of prefix sums */
+    int64_t rows, keys;       /* B * S1 and B * S2, or T1 and T2 */
+    int64_t heads, dim, topk; /* N, D, K */
+    int64_t sparse_mode;      /* 0 or 3 */
 };
 
 /* Everything of phase 1 but the plan. On failure the message is written. Reads no tensor data. */
@@ -127,13 +127,13 @@ struct indexer_plan {
     int64_t wave_sequences; /* all of them in TND, where lengths are not known yet */
     int64_t wave_keys;
     int64_t batch_rows;
-    int64_t block_slots;    /* slots whose keys are gathered at a time */
+    int64_t block_slots; /* slots whose keys are gathered at a time */
     /* Sizes of packed data in words of 4 bytes. */
-    int64_t key_words;      /* a key: D elements, rounded up to a cache line */
-    int64_t dim_words;      /* D floats, rounded up to half a panel */
-    int64_t head_words;     /* N floats, likewise */
-    int64_t dp_words;       /* one slot's dp: head_words elements of the panel's type */
-    int64_t query_words;    /* a row's query as lanes, and as contraction over heads: the larger one */
+    int64_t key_words;   /* a key: D elements, rounded up to a cache line */
+    int64_t dim_words;   /* D floats, rounded up to half a panel */
+    int64_t head_words;  /* N floats, likewise */
+    int64_t dp_words;    /* one slot's dp: head_words elements of the panel's type */
+    int64_t query_words; /* a row's query as lanes, and as contraction over heads: the larger one */
     uint64_t workspace_bytes;
 };
 
@@ -165,14 +165,14 @@ struct indexer_lane {
 
 /* The workspace, top to bottom. */
 struct indexer_workspace {
-    uint32_t *keys;           /* [wave_keys, key_words] */
-    float *dk;                /* [wave_keys, dim_words] */
-    struct indexer_row *rows; /* [batch_rows] */
-    uint32_t *dp;             /* [batch_rows, K, dp_words] */
-    uint32_t *queries;        /* [batch_rows, query_words] contraction over heads */
-    int32_t *numbers;         /* [batch_rows, K] keys of the live slots */
-    int32_t *entries;         /* [batch_rows, K] live slots by owner of their key */
-    int32_t *starts;          /* [batch_rows, INDEXER_PARTS + 1] first entry of each owner */
+    uint32_t *keys;             /* [wave_keys, key_words] */
+    float *dk;                  /* [wave_keys, dim_words] */
+    struct indexer_row *rows;   /* [batch_rows] */
+    uint32_t *dp;               /* [batch_rows, K, dp_words] */
+    uint32_t *queries;          /* [batch_rows, query_words] contraction over heads */
+    int32_t *numbers;           /* [batch_rows, K] keys of the live slots */
+    int32_t *entries;           /* [batch_rows, K] live slots by owner of their key */
+    int32_t *starts;            /* [batch_rows, INDEXER_PARTS + 1] first entry of each owner */
     struct indexer_lane *lanes; /* [threads], and what they point to */
 };
 

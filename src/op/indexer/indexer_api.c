@@ -6,7 +6,10 @@
 
 /* --- the operator as the runtime sees it -------------------------------------------------------------------- */
 
-#define OPERAND(name, member) {name, offsetof(struct indexer_plan, problem.member)}
+#define OPERAND(name, member)                                                                                        \
+    {                                                                                                                \
+        name, offsetof(struct indexer_plan, problem.member)                                                          \
+    }
 
 static const struct ag_operand operands[] = {
     OPERAND("query", query),

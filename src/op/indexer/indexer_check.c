@@ -13,11 +13,8 @@
 
 const struct indexer_limits indexer_limits[2] = {
     [AG_LIMITS_DOCUMENTED] = {.dim_min = 128, .dim_max = 128, .heads_max = 64, .topk_max = 2048},
-    [AG_LIMITS_EXTENDED] = {.dim_min = 1,
-                            .dim_max = UNLIMITED,
-                            .heads_max = UNLIMITED,
-                            .topk_max = UNLIMITED,
-                            .has_float32 = true},
+    [AG_LIMITS_EXTENDED] =
+        {.dim_min = 1, .dim_max = UNLIMITED, .heads_max = UNLIMITED, .topk_max = UNLIMITED, .has_float32 = true},
 };
 
 /* --- a, b: inputs and types --------------------------------------------------------------------------------- */
@@ -74,8 +71,8 @@ static ag_status check_query_and_key(const struct indexer_limits *limits, struct
     char text[AG_SHAPE_TEXT];
     AG_REQUIRE(p->query.rank == rank, INVALID, "query: shape %s, want %s",
                ag_shape_text(text, p->query.rank, p->query.dims), p->is_packed ? "[T1, N, D]" : "[B, S1, N, D]");
-    AG_REQUIRE(p->key.rank == rank, INVALID, "key: shape %s, want %s",
-               ag_shape_text(text, p->key.rank, p->key.dims), p->is_packed ? "[T2, 1, D]" : "[B, S2, 1, D]");
+    AG_REQUIRE(p->key.rank == rank, INVALID, "key: shape %s, want %s", ag_shape_text(text, p->key.rank, p->key.dims),
+               p->is_packed ? "[T2, 1, D]" : "[B, S2, 1, D]");
     AG_REQUIRE(key[-2] == 1, INVALID, "key: %" PRId64 " heads, want 1", key[-2]);
     AG_REQUIRE(query[-1] >= limits->dim_min && query[-1] <= limits->dim_max, INVALID,
                "query: head dim %" PRId64 ", want %" PRId64 "%s", query[-1], limits->dim_min,
@@ -194,8 +191,7 @@ static ag_status check_slots(const struct indexer_problem *p)
         return AG_OK;
     }
     AG_REQUIRE(is_slots(p, &p->dy), INVALID, "dy: shape %s, want %s for query %s",
-               ag_shape_text(got, p->dy.rank, p->dy.dims), want,
-               ag_shape_text(query, p->query.rank, p->query.dims));
+               ag_shape_text(got, p->dy.rank, p->dy.dims), want, ag_shape_text(query, p->query.rank, p->query.dims));
     AG_REQUIRE(width == p->topk, INVALID, "sparseIndices: %" PRId64 " slots a row, want %" PRId64 " (those of dy)",
                width, p->topk);
     return AG_OK;

@@ -104,8 +104,7 @@ static bool has_sane_sizes(const struct indexer_problem *p)
 
 ag_status indexer_make_plan(const struct indexer_problem *p, struct indexer_plan *plan)
 {
-    *plan = (struct indexer_plan){
-        .problem = *p, .kernels = ag_kernels_current(), .threads = ag_config_get().threads};
+    *plan = (struct indexer_plan){.problem = *p, .kernels = ag_kernels_current(), .threads = ag_config_get().threads};
     if (p->is_nothing) {
         return AG_OK;
     }
@@ -133,9 +132,9 @@ void indexer_describe(const void *plan_pointer, char *text, size_t bytes)
         return;
     }
     snprintf(text, bytes,
-             "layout=%s elem=%s sequences=%" PRId64 " rows=%" PRId64 " keys=%" PRId64 " heads=%" PRId64 " dim=%" PRId64
-             " topk=%" PRId64 " mode=%" PRId64 " isa=%s panel=%s threads=%d wave_keys=%" PRId64 " batch_rows=%" PRId64
-             " block_slots=%" PRId64 " parts=%d workspace_bytes=%" PRIu64,
+             "layout=%s elem=%s sequences=%" PRId64 " rows=%" PRId64 " keys=%" PRId64 " heads=%" PRId64
+             " dim=%" PRId64 " topk=%" PRId64 " mode=%" PRId64 " isa=%s panel=%s threads=%d wave_keys=%" PRId64
+             " batch_rows=%" PRId64 " block_slots=%" PRId64 " parts=%d workspace_bytes=%" PRIu64,
              p->is_packed ? "TND" : "BSND", ag_dtype_name(p->query.dtype), p->sequences, p->rows, p->keys, p->heads,
              p->dim, p->topk, p->sparse_mode, ag_isa_name(plan->kernels->isa),
              plan->panel == AG_PANEL_BF16 ? "bf16" : "f32", plan->threads, plan->wave_keys, plan->batch_rows,

@@ -21,10 +21,10 @@
 
 /* What the arithmetic of an element type may do. */
 struct rounding {
-    double output;    /* relative, of the final rounding */
-    double flow;      /* relative, of the rounding of weights * dy */
-    double smallest;  /* subnormal of the type */
-    double flush;     /* what a product may lose in subnormal operands, per unit of the other operand */
+    double output;   /* relative, of the final rounding */
+    double flow;     /* relative, of the rounding of weights * dy */
+    double smallest; /* subnormal of the type */
+    double flush;    /* what a product may lose in subnormal operands, per unit of the other operand */
 };
 
 static const struct rounding roundings[AG_ELEM_COUNT] = {
@@ -42,11 +42,11 @@ struct reference_run {
     double *key_size;   /* [keys, D]: sum of |R q| */
     int64_t *key_terms; /* [keys]: terms of a key's sums */
     /* Of the row at hand: */
-    double *query;      /* [N, D] */
-    double *weights;    /* [N] */
-    double *dq_size;    /* [N, D]: sum of |R k| */
-    double *dw_size;    /* [N]: sum over slots and d of |q k dy| */
-    double dy_size;     /* sum of |dy| */
+    double *query;   /* [N, D] */
+    double *weights; /* [N] */
+    double *dq_size; /* [N, D]: sum of |R k| */
+    double *dw_size; /* [N]: sum over slots and d of |q k dy| */
+    double dy_size;  /* sum of |dy| */
 };
 
 /* --- inputs as doubles -------------------------------------------------------------------------------------- */
@@ -145,7 +145,8 @@ static void add_slot(struct reference_run *run, const struct slot *slot)
 static double sum_bound(const struct reference_run *run, double value, double size, int64_t terms)
 {
     const struct rounding *r = &run->rounding;
-    return r->output * fabs(value) + (r->flow + (double)terms * EPS) * size + (double)terms * flush(run) + r->smallest;
+    return r->output * fabs(value) + (r->flow + (double)terms * EPS) * size + (double)terms * flush(run) +
+           r->smallest;
 }
 
 static void finish_row(struct reference_run *run, int64_t row, int64_t slots)

@@ -86,11 +86,11 @@ static ag_status check_prefix_sums(const struct ag_view *lengths, const char *ar
     for (int64_t i = 0; i < count; ++i) {
         const int64_t value = length_at(lengths, i);
         AG_REQUIRE(value >= before, INVALID,
-                   "%s: entry %" PRId64 " is %" PRId64 " after %" PRId64 ", want prefix sums that never fall", argument,
-                   i, value, before);
+                   "%s: entry %" PRId64 " is %" PRId64 " after %" PRId64 ", want prefix sums that never fall",
+                   argument, i, value, before);
         AG_REQUIRE(value <= tokens, INVALID,
-                   "%s: entry %" PRId64 " is %" PRId64 ", want at most the %" PRId64 " tokens of the tensor", argument,
-                   i, value, tokens);
+                   "%s: entry %" PRId64 " is %" PRId64 ", want at most the %" PRId64 " tokens of the tensor",
+                   argument, i, value, tokens);
         before = value;
     }
     return AG_OK;
