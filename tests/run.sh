@@ -63,8 +63,7 @@ stage_sweeps() { in_build release -L '^long$'; }
 stage_tsan() {
     launcher=
     setarch -R true 2>/dev/null && launcher="setarch -R"
-    TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 suppressions=$PWD/tests/tsan.supp" \
-        in_build tsan -L '^(smoke|ci|threads)$' -LE '^(install|qemu|lint|slow)$'
+    in_build tsan -L '^(smoke|ci|threads)$' -LE '^(install|qemu|lint|slow)$'
     launcher=
 }
 
