@@ -550,7 +550,7 @@ static ag_status check_output_strides(const struct named_view *output)
 {
     const struct ag_view *view = output->view;
     for (int d = 0; d < view->rank; ++d) {
-        AG_REQUIRE(view->dims[d] <= 1 || view->strides[d] != 0, INVALID,
+        AG_REQUIRE(view->dims[d] <= 1 || view->strides[d] != 0 || ag_view_is_empty(view), INVALID,
                    "%s: stride 0 in dim %d of %" PRId64 ", want an output whose elements do not share memory",
                    output->name, d, view->dims[d]);
     }

@@ -205,7 +205,7 @@ static ag_status check_output(const struct ag_view *output, const char *argument
     AG_TRY(ag_require_dtype(AG_INVALID, output, argument, like->dtype, reason));
     AG_TRY(ag_require_shape(AG_INVALID, output, argument, like->rank, like->dims));
     for (int d = 0; d < output->rank; ++d) {
-        AG_REQUIRE(output->dims[d] <= 1 || output->strides[d] != 0, INVALID,
+        AG_REQUIRE(output->dims[d] <= 1 || output->strides[d] != 0 || ag_view_is_empty(output), INVALID,
                    "%s: stride 0 over dim %d of %" PRId64 ", want an element of memory for each result", argument, d,
                    output->dims[d]);
     }
