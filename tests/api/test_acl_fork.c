@@ -35,7 +35,7 @@ static void in_child(int (*child)(void *), void *argument)
         _exit(child(argument) ? 1 : 0);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
+    assert_int_equal(WIFSIGNALED(status) ? WTERMSIG(status) : 0, 0);
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
@@ -141,6 +141,15 @@ static void child_of_a_program_that_is_busy(void **state)
 
 /* --- forks while other threads hold the locks ------------------------------------------------------------ */
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define HAS_SANITIZER
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define HAS_SANITIZER
+#endif
+#endif
+
+#if !defined(HAS_SANITIZER)
 static _Atomic bool is_over;
 
 static void *keep_busy(void *unused)
@@ -195,6 +204,7 @@ static void fork_at_any_moment(void **state)
         }
     }
 }
+#endif
 
 int main(void)
 {
@@ -202,7 +212,9 @@ int main(void)
         cmocka_unit_test_teardown(child_of_a_synchronous_program, end),
         cmocka_unit_test_teardown(child_of_a_program_with_workers, end),
         cmocka_unit_test_teardown(child_of_a_program_that_is_busy, end),
+#if !defined(HAS_SANITIZER) /* whose own allocator locks do not survive a fork among busy threads */
         cmocka_unit_test_teardown(fork_at_any_moment, end),
+#endif
     };
     return cmocka_run_group_tests_name("acl_fork", tests, NULL, NULL);
 }

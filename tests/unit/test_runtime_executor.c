@@ -11,6 +11,7 @@
 #include "runtime/executor.h"
 #include "runtime/handle.h"
 #include "runtime/tensor.h"
+#include "support/gate.h"
 
 /* --- the operator --------------------------------------------------------------------------------------- */
 
@@ -283,30 +284,23 @@ static void ten_thousand_calls_leave_nothing(void **state)
 
 /* --- asynchronous ---------------------------------------------------------------------------------------- */
 
-static void block_until(void *flag)
-{
-    while (!*(volatile bool *)flag) {
-    }
-}
-
 static void a_queued_task_keeps_what_it_needs(void **state)
 {
     (void)state;
-    static volatile bool may_go;
+    struct gate gate = gate_closed();
     float moved[4] = {0};
     aclrtStream stream;
-    may_go = false;
     test_set_mode(true, false);
     DONE(aclrtSetDevice(0));
     DONE(aclrtCreateStream(&stream));
-    DONE(aclrtLaunchHostFunc(stream, block_until, (void *)&may_go));
+    gate_block(&gate, stream);
     aclOpExecutor *executor = phase1(false);
     DONE(aclSetAclOpExecutorRepeatable(executor));
     DONE(ag_executor_run(&doubling, workspace, sizeof workspace, executor, stream));
     DONE(aclSetOutputTensorAddr(executor, 0, any_tensor, moved)); /* for the next run, not for the queued one */
     DONE(aclDestroyAclOpExecutor(executor));
     assert_output(output, 0);
-    may_go = true;
+    gate_open(&gate);
     DONE(aclrtSynchronizeStream(stream));
     assert_output(output, 2);
     assert_output(moved, 0);
