@@ -62,6 +62,14 @@ aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, a
     return run_copy(&copy);
 }
 
+/* Ordinary host memory (the stack, malloc) may be gone as soon as the call returns: programs for the device count on the
+ * copy being over by then. */
+static bool is_ours(const void *address)
+{
+    struct ag_memory_block block;
+    return ag_memory_find(address, &block);
+}
+
 aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
                           aclrtStream stream)
 {
@@ -71,7 +79,8 @@ aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t cou
         return AG_OK;
     }
     AG_TRY(check_copy(&copy, destMax, kind));
-    return ag_stream_submit(stream, (struct ag_task){run_copy, NULL, &copy, sizeof copy});
+    AG_TRY(ag_stream_submit(stream, (struct ag_task){run_copy, NULL, &copy, sizeof copy}));
+    return is_ours(dst) && is_ours(src) ? AG_OK : ag_stream_settle(stream);
 }
 
 static ag_status check_fill(const struct fill *fill, size_t room)

@@ -260,6 +260,18 @@ ag_status ag_stream_submit(aclrtStream handle, struct ag_task task)
     return status;
 }
 
+ag_status ag_stream_settle(aclrtStream handle)
+{
+    struct ag_stream *stream;
+    ag_lock(AG_LOCK_RUNTIME);
+    const ag_status status = ag_stream_find(handle, &stream);
+    if (status == AG_OK && stream && !ag_stream_is_running_here(stream)) {
+        ag_stream_wait(stream, INT64_MAX);
+    }
+    ag_unlock(AG_LOCK_RUNTIME);
+    return status;
+}
+
 ag_status ag_stream_check(aclrtStream handle)
 {
     struct ag_stream *stream;

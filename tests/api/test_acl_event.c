@@ -223,7 +223,12 @@ static void ten_thousand_leave_nothing(void **state)
 
 /* --- with workers ---------------------------------------------------------------------------------------- */
 
-static char target[4];
+static void *device_memory(void)
+{
+    void *memory = NULL;
+    assert_int_equal(aclrtMalloc(&memory, 4, ACL_MEM_MALLOC_HUGE_FIRST), 0);
+    return memory;
+}
 
 static void a_stream_waits_for_another(void **state)
 {
@@ -233,12 +238,12 @@ static void a_stream_waits_for_another(void **state)
     aclrtStreamStatus status;
     aclrtStream first = new_stream(), second = new_stream();
     aclrtEvent event = new_event();
-    memset(target, 0, sizeof target);
+    char *target = device_memory(), *copy = device_memory();
+    memcpy(copy, "???", 4);
     gate_block(&gate, first);
     DONE(aclrtMemsetAsync(target, 4, 'x', 3, first));
     DONE(aclrtRecordEvent(event, first));
     DONE(aclrtStreamWaitEvent(second, event));
-    char copy[4] = "???";
     DONE(aclrtMemcpyAsync(copy, 4, target, 4, ACL_MEMCPY_HOST_TO_HOST, second));
     DONE(aclrtQueryEventWaitStatus(event, &waits));
     assert_int_equal(waits, ACL_EVENT_WAIT_STATUS_NOT_READY);
@@ -253,6 +258,8 @@ static void a_stream_waits_for_another(void **state)
     assert_string_equal(copy, "xxx");
     DONE(aclrtQueryEventWaitStatus(event, &waits));
     assert_int_equal(waits, ACL_EVENT_WAIT_STATUS_COMPLETE);
+    DONE(aclrtFree(target));
+    DONE(aclrtFree(copy));
     DONE(aclrtDestroyEvent(event));
     DONE(aclrtDestroyStream(first));
     DONE(aclrtDestroyStream(second));

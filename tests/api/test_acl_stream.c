@@ -110,6 +110,12 @@ static void null_stream_is_the_default_one(void **state)
     DONE(aclrtStreamAbort(NULL));
 }
 
+static void sleep_a_little(void *unused)
+{
+    (void)unused;
+    usleep(20000);
+}
+
 static void copies_are_ordered_with_other_tasks(void **state)
 {
     (void)state;
@@ -168,6 +174,36 @@ static void reset_waits_for_queued_work(void **state)
     assert_int_equal(journal.count, 1);
 }
 
+/* Memory of the program's own may be gone when the call returns, so the copy is over by then; between allocations of
+ * the run time it waits for its turn. */
+static void copies_of_ordinary_memory_are_over_at_return(void **state)
+{
+    (void)state;
+    char ordinary[4] = "abc";
+    void *device, *other;
+    aclrtStream stream = new_stream();
+    DONE(aclrtMalloc(&device, 4, ACL_MEM_MALLOC_HUGE_FIRST));
+    DONE(aclrtMallocHost(&other, 4));
+    DONE(aclrtLaunchHostFunc(stream, sleep_a_little, NULL));
+    DONE(aclrtMemcpyAsync(device, 4, ordinary, 4, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+    assert_string_equal(device, "abc");
+    DONE(aclrtMemsetAsync(device, 4, 'x', 3, stream));
+    DONE(aclrtMemcpyAsync(ordinary, 4, device, 4, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    assert_string_equal(ordinary, "xxx");
+    if (is_async) {
+        struct gate gate = gate_closed();
+        gate_block(&gate, stream);
+        DONE(aclrtMemcpyAsync(other, 4, device, 4, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+        assert_string_equal(other, "");
+        gate_open(&gate);
+        DONE(aclrtSynchronizeStream(stream));
+        assert_string_equal(other, "xxx");
+    }
+    DONE(aclrtDestroyStream(stream));
+    DONE(aclrtFree(device));
+    DONE(aclrtFreeHost(other));
+}
+
 /* --- what is refused ------------------------------------------------------------------------------------- */
 
 static void bad_streams_are_refused(void **state)
@@ -214,6 +250,24 @@ static void a_stream_is_destroyed_in_its_own_context(void **state)
     DONE(aclrtSetCurrentContext(standard));
     DONE(aclrtDestroyStream(stream));
     DONE(aclrtDestroyContext(other));
+}
+
+static void no_memory_for_the_default_context(void **state)
+{
+    (void)state;
+    DONE(aclrtResetDevice(0));
+    for (int64_t nth = 1; nth <= 2; ++nth) {
+        const int64_t blocks = ag_alloc_live();
+        aclrtStream stream;
+        ag_alloc_fail_at(nth);
+        REFUSED(207001, aclrtSetDevice(0), "aclrtSetDevice", "out of memory");
+        assert_true(ag_alloc_has_failed());
+        assert_int_equal(ag_alloc_live(), blocks);
+        if (!ag_config_get().is_debug) {
+            ag_alloc_fail_at(nth);
+            REFUSED(207001, aclrtCreateStream(&stream), "aclrtCreateStream", "out of memory");
+        }
+    }
 }
 
 static void out_of_memory(void **state)
@@ -438,6 +492,41 @@ static void tasks_of_one_stream_never_overlap(void **state)
     DONE(aclrtDestroyStream(shared));
 }
 
+/* One thread waits for a stream to end when another destroys all that the stream belongs to. */
+static void *destroy_blocked_stream(void *stream)
+{
+    aclrtSetCurrentContext(shared_context);
+    return (void *)(intptr_t)aclrtDestroyStream(stream);
+}
+
+static void two_threads_destroy_at_once(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2; ++round) {
+        struct gate gate = gate_closed();
+        aclrtStreamStatus status;
+        pthread_t thread;
+        void *code;
+        DONE(aclrtSetDevice(0));
+        aclrtStream opener = new_stream();
+        DONE(aclrtCreateContext(&shared_context, 0));
+        aclrtStream stream = new_stream();
+        gate_block(&gate, stream);
+        aclrtStreamQuery(stream, &status);
+        gate_wait_until_reached(&gate);
+        assert_int_equal(pthread_create(&thread, NULL, destroy_blocked_stream, stream), 0);
+        while (aclrtStreamQuery(stream, &status) == 0) {
+            usleep(100);
+        }
+        DONE(aclrtLaunchHostFunc(opener, open_gate, &gate));
+        aclrtStreamQuery(opener, &status);
+        aclInit(NULL);
+        DONE(round == 0 ? aclrtDestroyContext(shared_context) : aclFinalize());
+        pthread_join(thread, &code);
+        assert_null(code);
+    }
+}
+
 /* --- without a context ----------------------------------------------------------------------------------- */
 
 static void works_without_set_device(void **state)
@@ -482,11 +571,13 @@ int main(void)
         EVERYWHERE(tasks_run_in_order),
         EVERYWHERE(null_stream_is_the_default_one),
         EVERYWHERE(copies_are_ordered_with_other_tasks),
+        EVERYWHERE(copies_of_ordinary_memory_are_over_at_return),
         EVERYWHERE(destroying_waits_for_queued_work),
         EVERYWHERE(synchronise_device_waits_for_all_streams),
         EVERYWHERE(reset_waits_for_queued_work),
         EVERYWHERE(bad_streams_are_refused),
         EVERYWHERE(a_stream_is_destroyed_in_its_own_context),
+        EVERYWHERE(no_memory_for_the_default_context),
         EVERYWHERE(out_of_memory),
         EVERYWHERE(flags_and_priorities_are_accepted),
         IN_MODE(a_task_cannot_wait_for_its_own_stream, sync),
@@ -497,6 +588,7 @@ int main(void)
         WITH_WORKERS(two_streams_overlap),
         WITH_WORKERS(abort_and_forced_destruction_drop_what_has_not_begun),
         WITH_WORKERS(finalize_ends_workers),
+        WITH_WORKERS(two_threads_destroy_at_once),
         cmocka_unit_test_teardown(works_without_set_device, end),
         cmocka_unit_test_teardown(but_not_in_checked_mode, end),
     };

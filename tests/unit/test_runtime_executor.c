@@ -4,7 +4,9 @@
 #include "support/refused.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "acl/acl.h"
 #include "base/memory.h"
@@ -400,6 +402,63 @@ static void checked_mode_shows_results_only_after_synchronise(void **state)
     DONE(aclrtResetDevice(0));
 }
 
+/* Every element of a strided output, and nothing between. */
+static void checked_mode_spoils_through_strides(void **state)
+{
+    (void)state;
+    float strided[2][3][4];
+    const int64_t factors[FACTORS] = {0};
+    struct gate gate = gate_closed();
+    struct plan plan = {.x = view_of(input), .y = view_of(strided), .factors = factors, .fails = true};
+    uint64_t size;
+    aclrtStream stream;
+    aclOpExecutor *executor;
+    plan.y.rank = 3; /* [2, 3, 2]: every second float of each [4] */
+    memcpy(plan.y.dims, (int64_t[]){2, 3, 2}, 3 * sizeof(int64_t));
+    memcpy(plan.y.strides, (int64_t[]){12, 4, 2}, 3 * sizeof(int64_t));
+    memset(strided, 0, sizeof strided);
+    test_set_mode(true, true);
+    DONE(aclrtSetDevice(0));
+    DONE(aclrtCreateStream(&stream));
+    gate_block(&gate, stream);
+    DONE(ag_executor_create(&doubling, &plan, sizeof factors, 0, &size, &executor));
+    DONE(ag_executor_run(&doubling, NULL, 0, executor, stream));
+    for (int i = 0; i < 24; ++i) {
+        const float value = ((const float *)strided)[i];
+        assert_true(i % 2 == 0 ? isnan(value) : value == 0);
+    }
+    gate_open(&gate);
+    assert_int_equal(aclrtSynchronizeStream(stream), 361001);
+    DONE(aclrtDestroyStream(stream));
+    DONE(aclrtResetDevice(0));
+}
+
+static void verbose_lines(void **state)
+{
+    (void)state;
+    static char all[] = "ACLGRAD_VERBOSE=plan,run", none[] = "ACLGRAD_VERBOSE=";
+    char text[1024];
+    FILE *file = tmpfile();
+    putenv(all);
+    ag_config_reload();
+    fflush(stderr);
+    const int saved = dup(2);
+    dup2(fileno(file), 2);
+    const ag_status status = phase2(phase1(false));
+    fflush(stderr);
+    dup2(saved, 2);
+    close(saved);
+    putenv(none);
+    ag_config_reload();
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    DONE(status);
+    assert_non_null(strstr(text, "aclgrad,plan,aclnnDouble,kernel=double\n"));
+    assert_non_null(strstr(text, "aclgrad,run,aclnnDouble,status=0 ms="));
+    assert_non_null(strstr(text, " workspace_bytes=100\n"));
+}
+
 static void checked_mode_spares_outputs_that_are_inputs(void **state)
 {
     (void)state;
@@ -441,7 +500,9 @@ int main(void)
         TEST(checked_mode_wants_a_context),
         TEST(checked_mode_finds_operands_that_leave_their_allocation),
         TEST(checked_mode_shows_results_only_after_synchronise),
+        TEST(checked_mode_spoils_through_strides),
         TEST(checked_mode_spares_outputs_that_are_inputs),
+        TEST(verbose_lines),
     };
     return cmocka_run_group_tests_name("executor", tests, NULL, NULL);
 }
