@@ -30,8 +30,8 @@ static const aclTensor *tensor(struct fixture *f, int dtype, int rank, const int
 }
 
 #define TENSOR(dtype, rank, ...) tensor(f, dtype, rank, (const int64_t[]){__VA_ARGS__})
-#define BF16(...) TENSOR(AG_BF16, 3, __VA_ARGS__)
-#define SCALAR(dtype) TENSOR(dtype, 0, 0)
+#define BF16(...)                TENSOR(AG_BF16, 3, __VA_ARGS__)
+#define SCALAR(dtype)            TENSOR(dtype, 0, 0)
 
 static const aclTensor *tensor_past_storage(struct fixture *f, const int64_t *dims, const int64_t *strides)
 {
@@ -54,8 +54,16 @@ static const aclIntArray *list(struct fixture *f, uint64_t count, const int64_t 
 
 static void open_fixture(struct fixture *f)
 {
-    static const struct attention_case valid = {.dtype = AG_BF16, .n1 = N1, .n2 = N2, .d = D, .dr = DR, .dv = DV,
-                                                .q_ends = {3, 8}, .kv_ends = {5, 9}, .pre = 100, .next = 100,
+    static const struct attention_case valid = {.dtype = AG_BF16,
+                                                .n1 = N1,
+                                                .n2 = N2,
+                                                .d = D,
+                                                .dr = DR,
+                                                .dv = DV,
+                                                .q_ends = {3, 8},
+                                                .kv_ends = {5, 9},
+                                                .pre = 100,
+                                                .next = 100,
                                                 .mask_shape = TEST_MASK_SS};
     attention_call_create(&f->call, &valid);
     f->a = &f->call.args;
@@ -150,15 +158,15 @@ struct row {
 enum { IS_NULL = 161001, IS_BAD = 161002 };
 
 /* Applies row `number` to the fixture (NULL: only describes it). The rows are numbered by their place. */
-#define ROW(change, status_, need_, ...)                                                                      \
-    if (at++ == number) {                                                                                     \
-        *row = (struct row){status_, need_, {__VA_ARGS__}};                                                   \
-        if (f) {                                                                                              \
-            struct attention_args *a = f->a;                                                                  \
-            (void)a;                                                                                          \
-            change;                                                                                           \
-        }                                                                                                     \
-        return true;                                                                                          \
+#define ROW(change, status_, need_, ...)                                                                             \
+    if (at++ == number) {                                                                                            \
+        *row = (struct row){status_, need_, {__VA_ARGS__}};                                                          \
+        if (f) {                                                                                                     \
+            struct attention_args *a = f->a;                                                                         \
+            (void)a;                                                                                                 \
+            change;                                                                                                  \
+        }                                                                                                            \
+        return true;                                                                                                 \
     }
 
 static bool pointer_rows(struct fixture *f, int number, struct row *row)
@@ -208,11 +216,12 @@ static bool shape_rows(struct fixture *f, int number, struct row *row)
     ROW(a->query_rope = BF16(T1, N2, DR), IS_BAD, NEEDS_ROPE, "queryRope: ", "[8, 2, 8]", "[8, 4, 8]")
     ROW(a->key_rope = BF16(T1, N2, DR), IS_BAD, NEEDS_ROPE, "keyInRope: ", "[8, 2, 8]", "[9, 2, 8]")
     ROW(a->key_rope = BF16(T2, N2, 16), IS_BAD, NEEDS_ROPE, "keyInRope: ", "16", "8")
-    ROW(a->query_rope = BF16(T1, N1, 800); a->key_rope = BF16(T2, N2, 800), IS_BAD, NEEDS_ROPE, "queryRope: ", "800",
-        "at most D = ")
+    ROW(a->query_rope = BF16(T1, N1, 800);
+        a->key_rope = BF16(T2, N2, 800), IS_BAD, NEEDS_ROPE, "queryRope: ", "800", "at most D = ")
     ROW(a->dq_rope = BF16(T1, N1, 16), IS_BAD, NEEDS_ROPE, "dqRopeOut: ", "[8, 4, 16]", "[8, 4, 8]")
     ROW(a->dk_rope = BF16(T2, N2, 16), IS_BAD, NEEDS_ROPE, "dkRopeOut: ", "[9, 2, 16]", "[9, 2, 8]")
-    ROW(a->dk_rope = BF16(T2, N2, 16); a->dq_rope = NULL, IS_BAD, NEEDS_ROPE, "dkRopeOut: ", "[9, 2, 16]", "[9, 2, 8]")
+    ROW(a->dk_rope = BF16(T2, N2, 16);
+        a->dq_rope = NULL, IS_BAD, NEEDS_ROPE, "dkRopeOut: ", "[9, 2, 16]", "[9, 2, 8]")
     ROW(a->dq = BF16(T1, N1, DV), IS_BAD, FREE, "dqOut: ", "[8, 4, 8]", "[8, 4, 16]")
     ROW(a->dk = BF16(T1, N2, D), IS_BAD, FREE, "dkOut: ", "[8, 2, 16]", "[9, 2, 16]")
     ROW(a->dv = BF16(T2, N2, D), IS_BAD, FREE, "dvOut: ", "[9, 2, 16]", "[9, 2, 8]")
@@ -248,10 +257,10 @@ static bool rope_rows(struct fixture *f, int number, struct row *row)
     int at = 0;
     ROW(a->key_rope = NULL, IS_NULL, LONE_ROPE, "keyInRope: ", "null", "queryRope")
     ROW(a->query_rope = NULL, IS_NULL, LONE_ROPE, "queryRope: ", "null", "keyInRope")
-    ROW(a->query_rope = TENSOR(AG_FLOAT16, 3, T1, N1, DR); a->dq_rope = NULL, IS_BAD, NEEDS_ROPE, "queryRope: ",
-        "FLOAT16", "BF16")
-    ROW(a->key_rope = TENSOR(AG_FLOAT16, 3, T2, N2, DR); a->dk_rope = NULL, IS_BAD, NEEDS_ROPE, "keyInRope: ",
-        "FLOAT16", "BF16")
+    ROW(a->query_rope = TENSOR(AG_FLOAT16, 3, T1, N1, DR);
+        a->dq_rope = NULL, IS_BAD, NEEDS_ROPE, "queryRope: ", "FLOAT16", "BF16")
+    ROW(a->key_rope = TENSOR(AG_FLOAT16, 3, T2, N2, DR);
+        a->dk_rope = NULL, IS_BAD, NEEDS_ROPE, "keyInRope: ", "FLOAT16", "BF16")
     ROW(set_dtype(f, AG_FLOAT16), IS_BAD, NEEDS_ROPE, "query: ", "FLOAT16", "BF16")
     ROW(a->sparse_mode = 6, IS_BAD, NEEDS_ROPE, "sparseMode: ", "got 6", "rope")
     ROW(a->atten_mask = NULL, IS_NULL, NEEDS_ROPE, "attenMaskOptional: ", "null", "queryRope")
@@ -262,8 +271,8 @@ static bool rope_rows(struct fixture *f, int number, struct row *row)
     ROW(a->drop_mask = TENSOR(AG_UINT8, 1, 64), IS_BAD, NEEDS_ROPE, "dropMaskOptional: ", "want null")
     ROW(a->keep_prob = 0.9, IS_BAD, NEEDS_ROPE, "keepProb: ", "0.9", "want 1")
     ROW(set_dim(f, 12), IS_BAD, NEEDS_ROPE, "query: ", "12", "multiple of 8")
-    ROW(a->query_rope = BF16(T1, N1, 4); a->key_rope = BF16(T2, N2, 4); a->dq_rope = a->dk_rope = NULL, IS_BAD,
-        NEEDS_ROPE, "queryRope: ", "4", "multiple of 8")
+    ROW(a->query_rope = BF16(T1, N1, 4); a->key_rope = BF16(T2, N2, 4);
+        a->dq_rope = a->dk_rope = NULL, IS_BAD, NEEDS_ROPE, "queryRope: ", "4", "multiple of 8")
     return false;
 }
 
@@ -311,12 +320,11 @@ static bool mask_rows(struct fixture *f, int number, struct row *row)
     ROW(set_tokens(a, 99, -6), IS_BAD, FREE, "nextTokens: ", "got -6", "at least -3")
     ROW(set_tokens(a, 0, 0), IS_BAD, FREE, "preTokens, nextTokens: ", "got 0 and 0", "above 0")
     ROW(set_tokens(a, INT64_MIN, 99), IS_BAD, FREE, "preTokens: ", "got -9223372036854775808", "at least -5")
-    ROW(set_tokens(a, INT64_MAX, INT64_MIN), IS_BAD, FREE, "nextTokens: ",
-        "got -9223372036854775808", "at least -3")
+    ROW(set_tokens(a, INT64_MAX, INT64_MIN), IS_BAD, FREE, "nextTokens: ", "got -9223372036854775808", "at least -3")
     ROW(set_mode(f, 4, 2048); set_tokens(a, -4, 99), IS_BAD, FREE, "preTokens: ", "got -4", "at least -3")
     ROW(set_mode(f, 4, 2048); set_tokens(a, 99, -5), IS_BAD, FREE, "nextTokens: ", "got -5", "at least -4")
-    ROW(set_mode(f, 4, 2048); set_tokens(a, 1, -1), IS_BAD, FREE, "preTokens, nextTokens: ",
-        "got 1 and -1", "above 0")
+    ROW(set_mode(f, 4, 2048);
+        set_tokens(a, 1, -1), IS_BAD, FREE, "preTokens, nextTokens: ", "got 1 and -1", "above 0")
     ROW(set_mode(f, 7, 2048); set_tokens(a, -6, 99), IS_BAD, FREE, "preTokens: ", "got -6", "sequence 1")
     ROW(set_mode(f, 8, 2048); set_tokens(a, -4, 99), IS_BAD, FREE, "preTokens: ", "got -4", "sequence 0")
     return false;
@@ -336,10 +344,10 @@ static bool last_rows(struct fixture *f, int number, struct row *row)
         "[8, 4, 8]")
     ROW(a->attention_in = TENSOR(AG_FLOAT, 3, T1, N1, DV), IS_BAD, FREE, "attentionInOptional: ", "FLOAT", "BF16")
     ROW(set_mode(f, 6, 3072), IS_NULL, DROPS_ROPE, "prefixOptional: ", "null", "sparseMode 6")
-    ROW(set_mode(f, 6, 3072); a->prefix = LIST(0, 0), IS_NULL, DROPS_ROPE, "prefixOptional: ", "size 0",
-        "sparseMode 6")
-    ROW(set_mode(f, 6, 3072); a->prefix = LIST(3, 1, 1, 1), IS_BAD, DROPS_ROPE, "prefixOptional: ", "3 values",
-        "want 2")
+    ROW(set_mode(f, 6, 3072);
+        a->prefix = LIST(0, 0), IS_NULL, DROPS_ROPE, "prefixOptional: ", "size 0", "sparseMode 6")
+    ROW(set_mode(f, 6, 3072);
+        a->prefix = LIST(3, 1, 1, 1), IS_BAD, DROPS_ROPE, "prefixOptional: ", "3 values", "want 2")
     ROW(a->dpse = BF16(1, 1, 1), IS_BAD, FREE, "dpseOut: ", "want null")
     ROW(a->dpse = SCALAR(AG_BF16), IS_BAD, FREE, "dpseOut: ", "want null")
     ROW(a->query_rope = a->key_rope = a->dk_rope = NULL, IS_BAD, DROPS_ROPE, "dqRopeOut: ", "without queryRope")
@@ -347,8 +355,8 @@ static bool last_rows(struct fixture *f, int number, struct row *row)
     ROW(drop_rope(a); a->pse_shift = BF16(1, 1, 1), IS_BAD, DROPS_ROPE, "pseShiftOptional: ", "want null")
     ROW(drop_rope(a); a->drop_mask = TENSOR(AG_UINT8, 1, 64), IS_BAD, DROPS_ROPE, "dropMaskOptional: ", "want null")
     ROW(a->query = tensor_past_storage(f, (int64_t[]){T1, N1, D}, NULL), IS_BAD, FREE, "query: ", "512")
-    ROW(a->dq = tensor_past_storage(f, (int64_t[]){T1, N1, D}, (int64_t[]){0, D, 1}), IS_BAD, FREE, "dqOut: ",
-        "stride 0")
+    ROW(a->dq = tensor_past_storage(f, (int64_t[]){T1, N1, D}, (int64_t[]){0, D, 1}), IS_BAD, FREE,
+        "dqOut: ", "stride 0")
     ROW(a->dv = tensor_past_storage(f, (int64_t[]){T2, N2, DV}, NULL), IS_BAD, FREE, "dvOut: ", "144")
     return false;
 }
@@ -470,7 +478,8 @@ static void check_pair(struct fixture *f, int first, int second, int *pairs)
         const aclnnStatus status = attention_call_phase1(&f->call);
         const char *message = ag_error_take();
         if (status != row.status || !message || !strstr(message, row.texts[0])) {
-            fail_msg("row %d (%s) before row %d: status %d, message %s", first, row.texts[0], second, status, message);
+            fail_msg("row %d (%s) before row %d: status %d, message %s", first, row.texts[0], second, status,
+                     message);
         }
         ++*pairs;
     }
@@ -482,7 +491,8 @@ static void the_earlier_fault_is_told(void **state)
     struct row first_row, second_row;
     int pairs = 0;
     for (int first = 0; first < GROUPS * MOST_IN_GROUP; ++first) {
-        for (int second = first + 1; second < GROUPS * MOST_IN_GROUP; second += 1 + first % 3) { /* about half of all */
+        for (int second = first + 1; second < GROUPS * MOST_IN_GROUP;
+             second += 1 + first % 3) { /* about half of all */
             if (apply(NULL, first, &first_row) && apply(NULL, second, &second_row) &&
                 !ropes_clash(&first_row, &second_row)) {
                 check_pair(*state, first, second, &pairs);

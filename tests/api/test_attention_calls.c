@@ -11,8 +11,15 @@
 #include "base/memory.h"
 #include "support/attention.h"
 
-static const struct attention_case rope_case = {.dtype = AG_BF16, .n1 = 4, .n2 = 2, .d = 16, .dr = 8, .dv = 8,
-                                                .q_ends = {30, 70}, .kv_ends = {50, 90}, .mode = 3,
+static const struct attention_case rope_case = {.dtype = AG_BF16,
+                                                .n1 = 4,
+                                                .n2 = 2,
+                                                .d = 16,
+                                                .dr = 8,
+                                                .dv = 8,
+                                                .q_ends = {30, 70},
+                                                .kv_ends = {50, 90},
+                                                .mode = 3,
                                                 .mask_shape = TEST_MASK_COMPRESSED};
 static const struct attention_case plain_case = {.dtype = AG_FLOAT, .n1 = 2, .d = 8, .q_ends = {30, 70}};
 
@@ -42,7 +49,7 @@ static void arguments_may_die_between_the_phases(void **state)
     gone.args.input_layout = layout;
     assert_int_equal(attention_call_phase1(&gone), 0);
     memset(layout, 'X', sizeof layout);
-    struct test_tensor *const tensors[] = {&gone.q, &gone.qr, &gone.k, &gone.kr, &gone.v, &gone.dy, &gone.max,
+    struct test_tensor *const tensors[] = {&gone.q,   &gone.qr,  &gone.k,  &gone.kr,  &gone.v,  &gone.dy,  &gone.max,
                                            &gone.sum, &gone.out, &gone.dq, &gone.dqr, &gone.dk, &gone.dkr, &gone.dv};
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; ++i) {
         aclDestroyTensor(tensors[i]->handle);
@@ -64,8 +71,14 @@ static void arguments_may_die_between_the_phases(void **state)
 
 static void prefix_list_may_die_too(void **state)
 {
-    const struct attention_case c = {.dtype = AG_FLOAT, .n1 = 2, .d = 8, .q_ends = {30, 70}, .kv_ends = {40, 60}, .mode = 6,
-                                     .prefix = {33, 9}, .mask_shape = TEST_MASK_COMPRESSED};
+    const struct attention_case c = {.dtype = AG_FLOAT,
+                                     .n1 = 2,
+                                     .d = 8,
+                                     .q_ends = {30, 70},
+                                     .kv_ends = {40, 60},
+                                     .mode = 6,
+                                     .prefix = {33, 9},
+                                     .mask_shape = TEST_MASK_COMPRESSED};
     struct attention_call kept, gone;
     (void)state;
     attention_call_create(&kept, &c);
@@ -182,16 +195,18 @@ static void a_repeatable_executor_moves(void **state)
     const struct {
         size_t index;
         const struct test_tensor *tensor;
-    } inputs[] = {{0, &other.q}, {1, &other.qr}, {2, &other.k}, {3, &other.kr}, {4, &other.v}, {5, &other.dy},
-                  {10, &other.max}, {11, &other.sum}, {13, &other.out}},
+    } inputs[] = {{0, &other.q},  {1, &other.qr},   {2, &other.k},    {3, &other.kr},  {4, &other.v},
+                  {5, &other.dy}, {10, &other.max}, {11, &other.sum}, {13, &other.out}},
       outputs[] = {{0, &other.dq}, {1, &other.dqr}, {2, &other.dk}, {3, &other.dkr}, {4, &other.dv}};
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; ++i) {
         assert_int_equal(aclSetInputTensorAddr(call.executor, inputs[i].index, inputs[i].tensor->handle,
-                                               inputs[i].tensor->buffer.data), 0);
+                                               inputs[i].tensor->buffer.data),
+                         0);
     }
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; ++i) {
         assert_int_equal(aclSetOutputTensorAddr(call.executor, outputs[i].index, outputs[i].tensor->handle,
-                                                outputs[i].tensor->buffer.data), 0);
+                                                outputs[i].tensor->buffer.data),
+                         0);
     }
     assert_int_equal(phase2(&call, workspace), 0);
     attention_call_assert_same(&want, &other);
@@ -217,11 +232,11 @@ static void absent_in_every_way(void **state)
     attention_call_create(&bare, &plain_case);
     attention_call_create(&dressed, &plain_case);
     attention_call_run(&bare);
-    aclTensor *empty = aclCreateTensor((const int64_t[]){0}, 1, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND,
-                                       (const int64_t[]){0}, 1, NULL);
+    aclTensor *empty =
+        aclCreateTensor((const int64_t[]){0}, 1, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, (const int64_t[]){0}, 1, NULL);
     aclTensor *scalar = aclCreateTensor(NULL, 0, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, NULL, 0, memory);
-    aclTensor *some = aclCreateTensor((const int64_t[]){4}, 1, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND,
-                                      (const int64_t[]){4}, 1, NULL);
+    aclTensor *some =
+        aclCreateTensor((const int64_t[]){4}, 1, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, (const int64_t[]){4}, 1, NULL);
     aclIntArray *none = aclCreateIntArray(NULL, 0), *junk = aclCreateIntArray((const int64_t[]){7, 7, 7}, 3);
     assert_true(empty && scalar && some && none && junk);
     struct attention_args *a = &dressed.args;
@@ -257,8 +272,13 @@ static void absent_in_every_way(void **state)
 static void lists_that_are_accepted(void **state)
 {
     const struct attention_case rising = {.dtype = AG_FLOAT, .d = 8, .q_ends = {3, 8, 11, 16}};
-    const struct attention_case tail = {.dtype = AG_FLOAT, .d = 8, .count = 4, .q_ends = {3, 8, 0, 0},
-                                        .kv_ends = {3, 8, 0, 0}, .mode = 6, .prefix = {1, 2},
+    const struct attention_case tail = {.dtype = AG_FLOAT,
+                                        .d = 8,
+                                        .count = 4,
+                                        .q_ends = {3, 8, 0, 0},
+                                        .kv_ends = {3, 8, 0, 0},
+                                        .mode = 6,
+                                        .prefix = {1, 2},
                                         .mask_shape = TEST_MASK_COMPRESSED};
     struct attention_call call;
     (void)state;
@@ -296,10 +316,10 @@ static void nothing_to_do(void **state)
 /* Rows on one side only: the other side's gradients are zeros. */
 static void one_side_empty(void **state)
 {
-    const struct attention_case no_queries = {.dtype = AG_BF16, .n1 = 2, .d = 8, .count = 1, .q_ends = {0},
-                                              .kv_ends = {5}};
-    const struct attention_case no_keys = {.dtype = AG_BF16, .n1 = 2, .d = 8, .count = 2, .q_ends = {3, 3},
-                                           .kv_ends = {0, 0}};
+    const struct attention_case no_queries = {
+        .dtype = AG_BF16, .n1 = 2, .d = 8, .count = 1, .q_ends = {0}, .kv_ends = {5}};
+    const struct attention_case no_keys = {
+        .dtype = AG_BF16, .n1 = 2, .d = 8, .count = 2, .q_ends = {3, 3}, .kv_ends = {0, 0}};
     struct attention_call call;
     (void)state;
     attention_call_create(&call, &no_queries);
@@ -327,8 +347,15 @@ static void one_side_empty(void **state)
 /* Ropes without rows belong to a pack without rows; they are not "absent". */
 static void ropes_without_rows(void **state)
 {
-    const struct attention_case c = {.dtype = AG_BF16, .n1 = 2, .d = 8, .dr = 8, .count = 1, .q_ends = {0},
-                                     .kv_ends = {5}, .mode = 3, .mask_shape = TEST_MASK_COMPRESSED};
+    const struct attention_case c = {.dtype = AG_BF16,
+                                     .n1 = 2,
+                                     .d = 8,
+                                     .dr = 8,
+                                     .count = 1,
+                                     .q_ends = {0},
+                                     .kv_ends = {5},
+                                     .mode = 3,
+                                     .mask_shape = TEST_MASK_COMPRESSED};
     struct attention_call call;
     (void)state;
     attention_call_create(&call, &c);
@@ -375,8 +402,14 @@ static void fill_halves_of_ones(struct test_tensor *tensor)
  * taken as it is. */
 static void the_documented_program(void **state)
 {
-    const struct attention_case c = {.dtype = AG_BF16, .d = 128, .dr = 64, .q_ends = {256}, .pre = 65536, .next = 65536,
-                                     .scale = 0.088388, .mask_shape = TEST_MASK_SS};
+    const struct attention_case c = {.dtype = AG_BF16,
+                                     .d = 128,
+                                     .dr = 64,
+                                     .q_ends = {256},
+                                     .pre = 65536,
+                                     .next = 65536,
+                                     .scale = 0.088388,
+                                     .mask_shape = TEST_MASK_SS};
     struct attention_call call;
     (void)state;
     attention_call_create(&call, &c);

@@ -80,19 +80,25 @@ static void rope_in_every_mode(void **state)
 /* Dims around every vector width; D = 1; Dv below D; Dr = 8 and Dr = D. */
 static void odd_dims(void **state)
 {
-    static const int64_t dims[][3] = {/* D, Dr, Dv */
-                                      {1, 0, 1},    {2, 0, 1},    {3, 0, 2},    {7, 0, 5},    {8, 0, 8},   {15, 0, 15},
-                                      {16, 0, 9},   {17, 0, 17},  {31, 0, 3},   {33, 0, 33},  {40, 0, 40}, {56, 0, 56},
-                                      {63, 0, 64},  {65, 0, 65},  {72, 0, 40},  {80, 0, 80},  {88, 0, 88}, {96, 0, 96},
-                                      {104, 0, 104}, {120, 0, 120}, {127, 0, 1}, {192, 0, 128}, {8, 8, 8}, {16, 8, 16},
-                                      {64, 64, 64}, {128, 64, 128}, {192, 64, 128}, {72, 24, 64}};
+    static const int64_t dims[][3] = {
+        /* D, Dr, Dv */
+        {1, 0, 1},     {2, 0, 1},   {3, 0, 2},   {7, 0, 5},    {8, 0, 8},      {15, 0, 15},    {16, 0, 9},
+        {17, 0, 17},   {31, 0, 3},  {33, 0, 33}, {40, 0, 40},  {56, 0, 56},    {63, 0, 64},    {65, 0, 65},
+        {72, 0, 40},   {80, 0, 80}, {88, 0, 88}, {96, 0, 96},  {104, 0, 104},  {120, 0, 120},  {127, 0, 1},
+        {192, 0, 128}, {8, 8, 8},   {16, 8, 16}, {64, 64, 64}, {128, 64, 128}, {192, 64, 128}, {72, 24, 64}};
     (void)state;
     for (size_t i = 0; i < COUNT(dims); ++i) {
         for (size_t t = 0; t < COUNT(dtypes); ++t) {
-            const struct attention_case c = {.dtype = dtypes[t], .n1 = 2, .d = dims[i][0], .dr = dims[i][1],
-                                             .dv = dims[i][2] < dims[i][0] ? dims[i][2] : dims[i][0], .mode = 3,
-                                             .mask_shape = TEST_MASK_COMPRESSED, .q_ends = {11, 20},
-                                             .kv_ends = {13, 31}, .seed = i};
+            const struct attention_case c = {.dtype = dtypes[t],
+                                             .n1 = 2,
+                                             .d = dims[i][0],
+                                             .dr = dims[i][1],
+                                             .dv = dims[i][2] < dims[i][0] ? dims[i][2] : dims[i][0],
+                                             .mode = 3,
+                                             .mask_shape = TEST_MASK_COMPRESSED,
+                                             .q_ends = {11, 20},
+                                             .kv_ends = {13, 31},
+                                             .seed = i};
             if (c.dr == 0 || c.dtype == AG_BF16) {
                 verify(&c);
             }
@@ -103,15 +109,22 @@ static void odd_dims(void **state)
 /* Lengths around the tiles, alone and masked by a triangle; one table each, all in turn. */
 static void odd_lengths(void **state)
 {
-    static const int64_t lengths[][2] = {{1, 1},    {1, 2},     {2, 1},     {1, 64},    {64, 1},   {63, 65},  {65, 63},
-                                         {64, 64},  {127, 129}, {128, 128}, {129, 127}, {1, 300},  {300, 1},  {191, 193},
-                                         {255, 257}, {257, 255}, {256, 256}, {40, 520},  {520, 40}, {385, 130}};
+    static const int64_t lengths[][2] = {{1, 1},     {1, 2},     {2, 1},    {1, 64},    {64, 1},
+                                         {63, 65},   {65, 63},   {64, 64},  {127, 129}, {128, 128},
+                                         {129, 127}, {1, 300},   {300, 1},  {191, 193}, {255, 257},
+                                         {257, 255}, {256, 256}, {40, 520}, {520, 40},  {385, 130}};
     (void)state;
     for (size_t i = 0; i < COUNT(lengths); ++i) {
         for (size_t t = 0; t < COUNT(dtypes); ++t) {
-            const struct attention_case c = {.dtype = dtypes[t], .n1 = 2, .n2 = 2, .d = 8, .mode = (int64_t)i % 2 ? 3 : 1,
+            const struct attention_case c = {.dtype = dtypes[t],
+                                             .n1 = 2,
+                                             .n2 = 2,
+                                             .d = 8,
+                                             .mode = (int64_t)i % 2 ? 3 : 1,
                                              .mask_shape = i % 2 ? TEST_MASK_COMPRESSED : TEST_MASK_SS,
-                                             .q_ends = {lengths[i][0]}, .kv_ends = {lengths[i][1]}, .seed = i};
+                                             .q_ends = {lengths[i][0]},
+                                             .kv_ends = {lengths[i][1]},
+                                             .seed = i};
             verify(&c);
         }
     }
@@ -124,9 +137,15 @@ static void groups(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(heads); ++i) {
         for (size_t t = 0; t < COUNT(dtypes); ++t) {
-            const struct attention_case c = {.dtype = dtypes[t], .n1 = heads[i][0], .n2 = heads[i][1], .d = 16,
-                                             .mode = 3, .mask_shape = TEST_MASK_COMPRESSED, .q_ends = {9, 30},
-                                             .kv_ends = {19, 40}, .seed = i};
+            const struct attention_case c = {.dtype = dtypes[t],
+                                             .n1 = heads[i][0],
+                                             .n2 = heads[i][1],
+                                             .d = 16,
+                                             .mode = 3,
+                                             .mask_shape = TEST_MASK_COMPRESSED,
+                                             .q_ends = {9, 30},
+                                             .kv_ends = {19, 40},
+                                             .seed = i};
             verify(&c);
         }
     }
@@ -140,7 +159,13 @@ static void shapes_that_once_failed(void **state)
         {.n1 = 16, .n2 = 16, .d = 64, .q_ends = {16}},
         {.n1 = 8, .n2 = 8, .d = 72, .q_ends = {60}, .kv_ends = {64}},
         {.n1 = 2, .n2 = 2, .d = 40, .q_ends = {33}, .kv_ends = {65}},
-        {.n1 = 9, .n2 = 3, .d = 64, .scale = 1, .q_ends = {0, 1, 1, 2}, .kv_ends = {0, 3, 3, 8}, .mode = 3,
+        {.n1 = 9,
+         .n2 = 3,
+         .d = 64,
+         .scale = 1,
+         .q_ends = {0, 1, 1, 2},
+         .kv_ends = {0, 3, 3, 8},
+         .mode = 3,
          .mask_shape = TEST_MASK_COMPRESSED},
     };
     (void)state;
@@ -179,9 +204,16 @@ static void hard_scores(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(settings); ++i) {
         for (size_t t = 0; t < COUNT(dtypes); ++t) {
-            const struct attention_case c = {.dtype = dtypes[t], .n1 = 2, .d = 32, .deviation = settings[i][0],
-                                             .scale = settings[i][1], .q_ends = {50}, .kv_ends = {70}, .mode = 3,
-                                             .mask_shape = TEST_MASK_COMPRESSED, .seed = i};
+            const struct attention_case c = {.dtype = dtypes[t],
+                                             .n1 = 2,
+                                             .d = 32,
+                                             .deviation = settings[i][0],
+                                             .scale = settings[i][1],
+                                             .q_ends = {50},
+                                             .kv_ends = {70},
+                                             .mode = 3,
+                                             .mask_shape = TEST_MASK_COMPRESSED,
+                                             .seed = i};
             verify(&c);
         }
     }

@@ -62,7 +62,7 @@ static void check_case(const struct attention_case *c)
 }
 
 /* Two sequences with more keys, one with more queries, one empty on each side. */
-#define PACK .q_ends = {3, 3, 8, 13, 15}, .kv_ends = {5, 7, 7, 10, 15}
+#define PACK  .q_ends = {3, 3, 8, 13, 15}, .kv_ends = {5, 7, 7, 10, 15}
 #define SMALL .dtype = AG_FLOAT, .n1 = 4, .n2 = 2, .d = 6, .dv = 5, PACK
 
 static void every_mode(void **state)
@@ -93,7 +93,12 @@ static void rope_in_every_mode(void **state)
     (void)state;
     test_configure(1, ag_config_get().isa, AG_LIMITS_EXTENDED); /* rope in FLOAT */
     for (int64_t mode = 0; mode <= 8; ++mode) {
-        const struct attention_case c = {SMALL, .dr = 3, .mode = mode, .pre = 2, .next = 1, .seed = 7,
+        const struct attention_case c = {SMALL,
+                                         .dr = 3,
+                                         .mode = mode,
+                                         .pre = 2,
+                                         .next = 1,
+                                         .seed = 7,
                                          .mask_shape = mode <= 1 ? TEST_MASK_SS : TEST_MASK_COMPRESSED};
         if (mode != 5 && mode != 6) {
             check_case(&c);

@@ -38,16 +38,31 @@ static void pack_create(struct pack *p, int dtype, int64_t n, int64_t d, int64_t
     p->max = test_tensor_create(AG_FLOAT, 3, statistics);
     p->sum = test_tensor_create(AG_FLOAT, 3, statistics);
     p->list = aclCreateIntArray(ends, (uint64_t)count);
-    p->args = (struct attention_args){
-        .query = p->q.handle, .key = p->k.handle, .value = p->v.handle, .dy = p->dy.handle, .softmax_max = p->max.handle,
-        .softmax_sum = p->sum.handle, .attention_in = p->out.handle, .actual_seq_q = p->list, .actual_seq_kv = p->list,
-        .scale = 1, .keep_prob = 1, .head_num = n, .input_layout = "TND", .pse_type = 1, .dq = p->dq.handle,
-        .dk = p->dk.handle, .dv = p->dv.handle, .workspace_size = &p->workspace_size, .executor = &p->executor};
+    p->args = (struct attention_args){.query = p->q.handle,
+                                      .key = p->k.handle,
+                                      .value = p->v.handle,
+                                      .dy = p->dy.handle,
+                                      .softmax_max = p->max.handle,
+                                      .softmax_sum = p->sum.handle,
+                                      .attention_in = p->out.handle,
+                                      .actual_seq_q = p->list,
+                                      .actual_seq_kv = p->list,
+                                      .scale = 1,
+                                      .keep_prob = 1,
+                                      .head_num = n,
+                                      .input_layout = "TND",
+                                      .pse_type = 1,
+                                      .dq = p->dq.handle,
+                                      .dk = p->dk.handle,
+                                      .dv = p->dv.handle,
+                                      .workspace_size = &p->workspace_size,
+                                      .executor = &p->executor};
 }
 
 static void pack_destroy(struct pack *p)
 {
-    struct test_tensor *const tensors[] = {&p->q, &p->k, &p->v, &p->dy, &p->out, &p->dq, &p->dk, &p->dv, &p->max, &p->sum};
+    struct test_tensor *const tensors[] = {&p->q,  &p->k,  &p->v,  &p->dy,  &p->out,
+                                           &p->dq, &p->dk, &p->dv, &p->max, &p->sum};
     for (size_t i = 0; i < COUNT(tensors); ++i) {
         test_tensor_destroy(tensors[i]);
     }
@@ -136,10 +151,25 @@ static uint64_t workspace_of(int64_t n1, int64_t n2, int64_t d, int64_t count, c
     aclIntArray *list = aclCreateIntArray(ends, (uint64_t)count);
     uint64_t bytes = 0;
     aclOpExecutor *executor = NULL;
-    phase1(&(struct attention_args){.query = q, .key = k, .value = k, .dy = q, .softmax_max = s, .softmax_sum = s,
-                                    .attention_in = q, .actual_seq_q = list, .actual_seq_kv = list, .scale = 1,
-                                    .keep_prob = 1, .head_num = n1, .input_layout = "TND", .pse_type = 1, .dq = q,
-                                    .dk = k, .dv = k, .workspace_size = &bytes, .executor = &executor});
+    phase1(&(struct attention_args){.query = q,
+                                    .key = k,
+                                    .value = k,
+                                    .dy = q,
+                                    .softmax_max = s,
+                                    .softmax_sum = s,
+                                    .attention_in = q,
+                                    .actual_seq_q = list,
+                                    .actual_seq_kv = list,
+                                    .scale = 1,
+                                    .keep_prob = 1,
+                                    .head_num = n1,
+                                    .input_layout = "TND",
+                                    .pse_type = 1,
+                                    .dq = q,
+                                    .dk = k,
+                                    .dv = k,
+                                    .workspace_size = &bytes,
+                                    .executor = &executor});
     aclDestroyAclOpExecutor(executor);
     aclDestroyTensor(q);
     aclDestroyTensor(k);
@@ -278,13 +308,20 @@ static void rows_past_2_31_elements(void **state)
 /* A [1, 4, 1, Skv] mask whose heads lie 2^31 bytes apart. */
 static void a_mask_of_far_heads(void **state)
 {
-    const struct attention_case c = {.dtype = AG_FLOAT, .n1 = 4, .d = 8, .mode = 1, .q_ends = {1}, .kv_ends = {70},
-                                     .mask_shape = TEST_MASK_BNSS, .mask_bytes = TEST_MASK_RANDOM};
+    const struct attention_case c = {.dtype = AG_FLOAT,
+                                     .n1 = 4,
+                                     .d = 8,
+                                     .mode = 1,
+                                     .q_ends = {1},
+                                     .kv_ends = {70},
+                                     .mask_shape = TEST_MASK_BNSS,
+                                     .mask_bytes = TEST_MASK_RANDOM};
     const int64_t stride = ((int64_t)1 << 31) + 5, elems = 3 * stride + 70;
     const int64_t dims[4] = {1, 4, 1, 70}, strides[4] = {0, stride, 70, 1};
     struct attention_call near, far;
     (void)state;
-    char *memory = mmap(NULL, (size_t)elems, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *memory =
+        mmap(NULL, (size_t)elems, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
         skip();
     }
@@ -329,9 +366,17 @@ static void expect_finite(const char *what, const struct test_tensor *tensor)
 /* Long sequences without queries at both ends of the pack: their keys' gradients are zeros. */
 static void long_sequences_without_queries(void **state)
 {
-    const struct attention_case c = {.dtype = AG_BF16, .n1 = 4, .n2 = 1, .d = 256, .count = 4, .mode = 3,
-                                     .q_ends = {0, 1208, 2048, 2048}, .kv_ends = {2538, 4280, 5120, 8192},
-                                     .mask_shape = TEST_MASK_COMPRESSED, .invent_statistics = true, .deviation = .3};
+    const struct attention_case c = {.dtype = AG_BF16,
+                                     .n1 = 4,
+                                     .n2 = 1,
+                                     .d = 256,
+                                     .count = 4,
+                                     .mode = 3,
+                                     .q_ends = {0, 1208, 2048, 2048},
+                                     .kv_ends = {2538, 4280, 5120, 8192},
+                                     .mask_shape = TEST_MASK_COMPRESSED,
+                                     .invent_statistics = true,
+                                     .deviation = .3};
     struct attention_call call;
     (void)state;
     attention_call_create(&call, &c);
@@ -348,16 +393,21 @@ static void long_sequences_without_queries(void **state)
 /* Two rows of padding full of NaN behind three sequences: the same bits as without them, and zeros there. */
 static void padding_rows(void **state)
 {
-    struct attention_case c = {.dtype = AG_BF16, .n1 = 16, .n2 = 16, .d = 64, .q_ends = {144, 432, 944},
-                               .invent_statistics = true, .deviation = .3};
+    struct attention_case c = {.dtype = AG_BF16,
+                               .n1 = 16,
+                               .n2 = 16,
+                               .d = 64,
+                               .q_ends = {144, 432, 944},
+                               .invent_statistics = true,
+                               .deviation = .3};
     struct attention_call bare, padded;
     (void)state;
     attention_call_create(&bare, &c);
     c.q_slack = c.kv_slack = 2;
     attention_call_create(&padded, &c);
-    struct test_tensor *const pairs[][2] = {{&padded.q, &bare.q}, {&padded.k, &bare.k}, {&padded.v, &bare.v},
-                                            {&padded.dy, &bare.dy}, {&padded.out, &bare.out}, {&padded.max, &bare.max},
-                                            {&padded.sum, &bare.sum}};
+    struct test_tensor *const pairs[][2] = {
+        {&padded.q, &bare.q},     {&padded.k, &bare.k},     {&padded.v, &bare.v},    {&padded.dy, &bare.dy},
+        {&padded.out, &bare.out}, {&padded.max, &bare.max}, {&padded.sum, &bare.sum}};
     for (size_t k = 0; k < COUNT(pairs); ++k) {
         memcpy(pairs[k][0]->view.data, pairs[k][1]->view.data, pairs[k][1]->buffer.bytes);
     }
@@ -392,8 +442,15 @@ static void groups_are_sums_of_heads(void **state)
     (void)state;
     for (size_t k = 0; k < COUNT(heads); ++k) {
         const int64_t n1 = heads[k][0], n2 = heads[k][1], group = n1 / n2;
-        struct attention_case c = {.dtype = AG_FLOAT, .n1 = n1, .n2 = n2, .d = 16, .q_ends = {9, 40}, .mode = 3,
-                                   .kv_ends = {20, 45}, .mask_shape = TEST_MASK_COMPRESSED, .seed = k};
+        struct attention_case c = {.dtype = AG_FLOAT,
+                                   .n1 = n1,
+                                   .n2 = n2,
+                                   .d = 16,
+                                   .q_ends = {9, 40},
+                                   .mode = 3,
+                                   .kv_ends = {20, 45},
+                                   .mask_shape = TEST_MASK_COMPRESSED,
+                                   .seed = k};
         struct attention_call grouped, single;
         attention_call_create(&grouped, &c);
         c.n2 = n1;
@@ -430,8 +487,14 @@ static void narrow_values_are_padded_ones(void **state)
     static const int64_t dims[][2] = {{192, 128}, {128, 64}, {72, 40}};
     (void)state;
     for (size_t k = 0; k < COUNT(dims); ++k) {
-        struct attention_case c = {.dtype = AG_FLOAT, .n1 = 2, .d = dims[k][0], .dv = dims[k][1], .q_ends = {9, 40},
-                                   .kv_ends = {20, 45}, .mode = 3, .mask_shape = TEST_MASK_COMPRESSED};
+        struct attention_case c = {.dtype = AG_FLOAT,
+                                   .n1 = 2,
+                                   .d = dims[k][0],
+                                   .dv = dims[k][1],
+                                   .q_ends = {9, 40},
+                                   .kv_ends = {20, 45},
+                                   .mode = 3,
+                                   .mask_shape = TEST_MASK_COMPRESSED};
         struct attention_call narrow, padded;
         attention_call_create(&narrow, &c);
         c.dv = c.d;
@@ -468,8 +531,8 @@ static void dims_between_vectors(void **state)
     static const int64_t dims[] = {72, 104};
     (void)state;
     for (int k = 0; k < 2; ++k) {
-        const struct attention_case c = {.dtype = AG_BF16, .n1 = 2, .d = dims[k], .q_ends = {512}, .deviation = .5,
-                                         .invent_statistics = true};
+        const struct attention_case c = {
+            .dtype = AG_BF16, .n1 = 2, .d = dims[k], .q_ends = {512}, .deviation = .5, .invent_statistics = true};
         struct attention_call call;
         attention_call_create(&call, &c);
         attention_call_verify_each_isa(&call);
@@ -480,7 +543,12 @@ static void dims_between_vectors(void **state)
 /* A few loud channels and tokens, as trained models have: the direction of the whole gradient is right. */
 static void loud_channels(void **state)
 {
-    const struct attention_case c = {.dtype = AG_BF16, .n1 = 16, .n2 = 2, .d = 256, .q_ends = {24, 64}, .mode = 3,
+    const struct attention_case c = {.dtype = AG_BF16,
+                                     .n1 = 16,
+                                     .n2 = 2,
+                                     .d = 256,
+                                     .q_ends = {24, 64},
+                                     .mode = 3,
                                      .mask_shape = TEST_MASK_COMPRESSED};
     struct attention_call call;
     double dot = 0, got_norm = 0, want_norm = 0;
@@ -513,8 +581,14 @@ static void loud_channels(void **state)
 /* 70,000 rows under a narrow window: several chunks of rows; values at both ends against the definition. */
 static void a_long_window(void **state)
 {
-    const struct attention_case c = {.dtype = AG_FLOAT, .d = 8, .q_ends = {70000}, .mode = 4, .pre = 20, .next = 0,
-                                     .mask_shape = TEST_MASK_COMPRESSED, .invent_statistics = true};
+    const struct attention_case c = {.dtype = AG_FLOAT,
+                                     .d = 8,
+                                     .q_ends = {70000},
+                                     .mode = 4,
+                                     .pre = 20,
+                                     .next = 0,
+                                     .mask_shape = TEST_MASK_COMPRESSED,
+                                     .invent_statistics = true};
     struct attention_call call;
     (void)state;
     attention_call_create(&call, &c);

@@ -36,9 +36,10 @@ static void check_pack(const struct attention_call *call)
     const struct attention_case *c = &call->c;
     struct attention_sequence sequences[TEST_MOST_SEQUENCES];
     for (int64_t b = 0; b < c->count; ++b) {
-        const struct attention_rows q = attention_case_rows(c, c->q_ends, b), kv = attention_case_rows(c, c->kv_ends, b);
-        sequences[b] = (struct attention_sequence){.batch = b, .query_begin = q.begin, .query_len = q.count,
-                                                   .key_begin = kv.begin, .key_len = kv.count};
+        const struct attention_rows q = attention_case_rows(c, c->q_ends, b),
+                                    kv = attention_case_rows(c, c->kv_ends, b);
+        sequences[b] = (struct attention_sequence){
+            .batch = b, .query_begin = q.begin, .query_len = q.count, .key_begin = kv.begin, .key_len = kv.count};
     }
     attention_set_intervals(sequences, c->count, c->mode, c->pre, c->next, c->mode == 6 ? c->prefix : NULL,
                             c->mode == 6 ? c->count : 0);
@@ -104,7 +105,7 @@ static void modes_with_tokens(void **state)
 {
     static const int64_t modes[] = {0, 4, 7, 8};
     static const int64_t tokens[] = {INT64_MIN, INT64_MIN + 1, -((int64_t)1 << 41), INT32_MIN, -6, -2, -1, 0, 1, 2, 3,
-                                     7, INT32_MAX, (int64_t)1 << 41, INT64_MAX};
+                                     7,         INT32_MAX,     (int64_t)1 << 41,    INT64_MAX};
     enum { TOKENS = sizeof tokens / sizeof *tokens };
     (void)state;
     for (int m = 0; m < 4; ++m) {
@@ -176,8 +177,12 @@ static void mask_rows(void **state)
     struct attention_problem p = {.has_mask_bytes = true};
     const struct attention_sequence s = {.batch = 1, .query_len = 5, .key_len = 7};
     (void)state;
-    p.mask = (struct ag_view){.data = bytes, .dims = {2, 3, 5, 7}, .strides = {105, 35, 7, 1}, .rank = 4,
-                              .dtype = AG_UINT8, .present = true};
+    p.mask = (struct ag_view){.data = bytes,
+                              .dims = {2, 3, 5, 7},
+                              .strides = {105, 35, 7, 1},
+                              .rank = 4,
+                              .dtype = AG_UINT8,
+                              .present = true};
     assert_ptr_equal(attention_mask_row(&p, &s, 2, 4).bytes, bytes + 105 + 70 + 28);
     assert_int_equal(attention_mask_row(&p, &s, 2, 4).stride, 1);
     p.mask.dims[0] = p.mask.dims[1] = 1;

@@ -12,13 +12,36 @@ static const int dtypes[] = {AG_FLOAT, AG_FLOAT16, AG_BF16};
 
 /* One key head and few sequences: work is split within a sequence. Odd numbers of works, band and triangle. */
 static const struct attention_case busy_cases[] = {
-    {.dtype = AG_BF16, .n1 = 4, .n2 = 1, .d = 24, .q_ends = {300, 310, 1000}, .mode = 3,
+    {.dtype = AG_BF16,
+     .n1 = 4,
+     .n2 = 1,
+     .d = 24,
+     .q_ends = {300, 310, 1000},
+     .mode = 3,
      .mask_shape = TEST_MASK_COMPRESSED},
-    {.dtype = AG_FLOAT, .n1 = 3, .n2 = 1, .d = 16, .q_ends = {1, 40, 700}, .kv_ends = {9, 50, 900}, .mode = 4,
-     .pre = 300, .next = 20, .mask_shape = TEST_MASK_COMPRESSED},
+    {.dtype = AG_FLOAT,
+     .n1 = 3,
+     .n2 = 1,
+     .d = 16,
+     .q_ends = {1, 40, 700},
+     .kv_ends = {9, 50, 900},
+     .mode = 4,
+     .pre = 300,
+     .next = 20,
+     .mask_shape = TEST_MASK_COMPRESSED},
     {.dtype = AG_FLOAT16, .n1 = 1, .n2 = 1, .d = 40, .q_ends = {1200}, .mode = 2, .mask_shape = TEST_MASK_COMPRESSED},
-    {.dtype = AG_BF16, .n1 = 9, .n2 = 3, .d = 16, .dr = 8, .dv = 8, .q_ends = {64, 65, 300}, .mode = 0, .pre = 90,
-     .next = 100, .mask_shape = TEST_MASK_SS, .mask_bytes = TEST_MASK_RANDOM},
+    {.dtype = AG_BF16,
+     .n1 = 9,
+     .n2 = 3,
+     .d = 16,
+     .dr = 8,
+     .dv = 8,
+     .q_ends = {64, 65, 300},
+     .mode = 0,
+     .pre = 90,
+     .next = 100,
+     .mask_shape = TEST_MASK_SS,
+     .mask_bytes = TEST_MASK_RANDOM},
 };
 
 /* --- threads --------------------------------------------------------------------------------------------- */
@@ -55,8 +78,14 @@ static void run_after_run(void **state)
     const struct ag_config before = ag_config_get();
     (void)state;
     for (int64_t n1 = 1; n1 <= 4; ++n1) {
-        const struct attention_case c = {.dtype = AG_BF16, .n1 = n1, .d = 16, .q_ends = {70, 71, 200}, .mode = n1 % 2 ? 3 : 4,
-                                         .pre = 60, .next = 2, .mask_shape = TEST_MASK_COMPRESSED};
+        const struct attention_case c = {.dtype = AG_BF16,
+                                         .n1 = n1,
+                                         .d = 16,
+                                         .q_ends = {70, 71, 200},
+                                         .mode = n1 % 2 ? 3 : 4,
+                                         .pre = 60,
+                                         .next = 2,
+                                         .mask_shape = TEST_MASK_COMPRESSED};
         struct attention_call first, again;
         attention_call_create(&first, &c);
         attention_call_create(&again, &c);
@@ -88,8 +117,8 @@ static void copy_rows(struct test_tensor *to, int64_t to_row, const struct test_
     }
 }
 
-static void assert_same_rows(const char *what, const struct test_tensor *a, int64_t a_row, const struct test_tensor *b,
-                             int64_t b_row, int64_t rows)
+static void assert_same_rows(const char *what, const struct test_tensor *a, int64_t a_row,
+                             const struct test_tensor *b, int64_t b_row, int64_t rows)
 {
     if (!a->handle) {
         return;
@@ -177,12 +206,20 @@ static void alone_as_in_a_pack(void **state)
 /* The sequences in another order, with empty ones and slack between: the same bits in other places. */
 static void permuted_packs(void **state)
 {
-    static const struct attention_case forward_order = {.n1 = 2, .d = 16, .q_ends = {30, 90, 101, 300},
-                                                        .kv_ends = {40, 60, 300, 320}, .mode = 3,
+    static const struct attention_case forward_order = {.n1 = 2,
+                                                        .d = 16,
+                                                        .q_ends = {30, 90, 101, 300},
+                                                        .kv_ends = {40, 60, 300, 320},
+                                                        .mode = 3,
                                                         .mask_shape = TEST_MASK_COMPRESSED};
-    static const struct attention_case other_order = {.n1 = 2, .d = 16, .q_slack = 5, .kv_slack = 1, .count = 9,
+    static const struct attention_case other_order = {.n1 = 2,
+                                                      .d = 16,
+                                                      .q_slack = 5,
+                                                      .kv_slack = 1,
+                                                      .count = 9,
                                                       .q_ends = {0, 199, 210, 210, 240, 240, 300, 0, 0},
-                                                      .kv_ends = {0, 20, 260, 263, 303, 303, 323, 0, 0}, .mode = 3,
+                                                      .kv_ends = {0, 20, 260, 263, 303, 303, 323, 0, 0},
+                                                      .mode = 3,
                                                       .mask_shape = TEST_MASK_COMPRESSED};
     static const int64_t places[4] = {4, 6, 2, 1};
     (void)state;
@@ -232,8 +269,8 @@ static void expanded_dy(void **state)
 {
     (void)state;
     for (size_t t = 0; t < COUNT(dtypes); ++t) {
-        const struct attention_case c = {.dtype = dtypes[t], .n1 = 2, .d = 16, .q_ends = {20, 50}, .mode = 3,
-                                         .mask_shape = TEST_MASK_COMPRESSED};
+        const struct attention_case c = {
+            .dtype = dtypes[t], .n1 = 2, .d = 16, .q_ends = {20, 50}, .mode = 3, .mask_shape = TEST_MASK_COMPRESSED};
         struct attention_call dense, expanded;
         attention_call_create(&dense, &c);
         attention_call_create(&expanded, &c);
@@ -253,8 +290,14 @@ static void expanded_dy(void **state)
 /* A mask that is a view: every other column of every third row, over wider memory; and one spread by strides 0. */
 static void mask_views(void **state)
 {
-    const struct attention_case c = {.dtype = AG_FLOAT, .n1 = 2, .d = 8, .q_ends = {20, 50}, .kv_ends = {35, 60},
-                                     .mode = 1, .mask_shape = TEST_MASK_SS, .mask_bytes = TEST_MASK_RANDOM};
+    const struct attention_case c = {.dtype = AG_FLOAT,
+                                     .n1 = 2,
+                                     .d = 8,
+                                     .q_ends = {20, 50},
+                                     .kv_ends = {35, 60},
+                                     .mode = 1,
+                                     .mask_shape = TEST_MASK_SS,
+                                     .mask_bytes = TEST_MASK_RANDOM};
     const int64_t four[4] = {2, 2, 30, 35};
     struct attention_call dense, viewed;
     (void)state;
@@ -281,7 +324,8 @@ static void mask_views(void **state)
 
 /* --- linear in dy ---------------------------------------------------------------------------------------- */
 
-static void assert_scaled(const char *what, const struct test_tensor *one, const struct test_tensor *two, double factor)
+static void assert_scaled(const char *what, const struct test_tensor *one, const struct test_tensor *two,
+                          double factor)
 {
     for (int64_t i = 0; one->handle && i < test_tensor_elems(one); ++i) {
         const double a = test_tensor_get(one, i), b = test_tensor_get(two, i);
@@ -326,8 +370,13 @@ static void linear_in_dy(void **state)
 /* With the same statistics the gradients of two masks that share the pairs between them add up to those of all. */
 static void masks_add_up(void **state)
 {
-    const struct attention_case c = {.dtype = AG_FLOAT, .n1 = 2, .d = 8, .q_ends = {40, 90}, .mode = 1,
-                                     .mask_shape = TEST_MASK_SS, .mask_bytes = TEST_MASK_ZEROS};
+    const struct attention_case c = {.dtype = AG_FLOAT,
+                                     .n1 = 2,
+                                     .d = 8,
+                                     .q_ends = {40, 90},
+                                     .mode = 1,
+                                     .mask_shape = TEST_MASK_SS,
+                                     .mask_bytes = TEST_MASK_ZEROS};
     struct attention_call all, some, rest;
     struct test_random random = test_random_seed(5);
     (void)state;
@@ -342,8 +391,8 @@ static void masks_add_up(void **state)
     attention_call_run(&all);
     attention_call_run(&some);
     attention_call_run(&rest);
-    struct test_tensor *const sums[][3] = {{&all.dq, &some.dq, &rest.dq}, {&all.dk, &some.dk, &rest.dk},
-                                           {&all.dv, &some.dv, &rest.dv}};
+    struct test_tensor *const sums[][3] = {
+        {&all.dq, &some.dq, &rest.dq}, {&all.dk, &some.dk, &rest.dk}, {&all.dv, &some.dv, &rest.dv}};
     for (size_t k = 0; k < COUNT(sums); ++k) {
         for (int64_t i = 0; i < test_tensor_elems(sums[k][0]); ++i) {
             const double sum = test_tensor_get(sums[k][1], i) + test_tensor_get(sums[k][2], i);
@@ -366,9 +415,9 @@ static void inputs_stay(void **state)
         attention_call_create(&fresh, &busy_cases[i]);
         attention_call_run(&used);
         const struct test_tensor *const pairs[][2] = {
-            {&used.q, &fresh.q}, {&used.k, &fresh.k}, {&used.v, &fresh.v}, {&used.dy, &fresh.dy},
-            {&used.out, &fresh.out}, {&used.max, &fresh.max}, {&used.sum, &fresh.sum}, {&used.qr, &fresh.qr},
-            {&used.kr, &fresh.kr}, {&used.mask, &fresh.mask}};
+            {&used.q, &fresh.q},     {&used.k, &fresh.k},      {&used.v, &fresh.v},     {&used.dy, &fresh.dy},
+            {&used.out, &fresh.out}, {&used.max, &fresh.max},  {&used.sum, &fresh.sum}, {&used.qr, &fresh.qr},
+            {&used.kr, &fresh.kr},   {&used.mask, &fresh.mask}};
         for (size_t k = 0; k < COUNT(pairs); ++k) {
             if (pairs[k][0]->handle) {
                 test_assert_same_bits("input", pairs[k][0], pairs[k][1]);
@@ -384,8 +433,14 @@ static void zeros_where_nothing_is_computed(void **state)
 {
     (void)state;
     for (size_t t = 0; t < COUNT(dtypes); ++t) {
-        const struct attention_case c = {.dtype = dtypes[t], .n1 = 2, .d = 8, .count = 5, .q_ends = {0, 5, 9, 0, 0},
-                                         .kv_ends = {4, 9, 9, 12, 20}, .q_slack = 11, .kv_slack = 3};
+        const struct attention_case c = {.dtype = dtypes[t],
+                                         .n1 = 2,
+                                         .d = 8,
+                                         .count = 5,
+                                         .q_ends = {0, 5, 9, 0, 0},
+                                         .kv_ends = {4, 9, 9, 12, 20},
+                                         .q_slack = 11,
+                                         .kv_slack = 3};
         struct attention_call call;
         attention_call_create(&call, &c);
         attention_call_run(&call);

@@ -38,8 +38,8 @@ static void set_statistics(struct attention_call *call, int64_t row, double max,
 /* q = e0, k = 0, v0 = e0, v1 = 0, dy = e0: both keys get P = 1/2. */
 static void two_keys(int dtype, int64_t n1, int64_t n2, double scale, double want_dk, double want_dv)
 {
-    const struct attention_case c = {.dtype = dtype, .n1 = n1, .n2 = n2, .d = 8, .q_ends = {1}, .kv_ends = {2},
-                                     .scale = scale};
+    const struct attention_case c = {
+        .dtype = dtype, .n1 = n1, .n2 = n2, .d = 8, .q_ends = {1}, .kv_ends = {2}, .scale = scale};
     struct attention_call call;
     attention_call_create(&call, &c);
     test_tensor_fill_value(&call.k, 0);
@@ -159,16 +159,16 @@ static void causal_corners(void **state)
 
 static void windows_and_prefixes(void **state)
 {
-    struct attention_case c = {.q_ends = {3}, .kv_ends = {5}, .mask_shape = TEST_MASK_COMPRESSED, .mode = 4, .pre = 1,
-                               .next = 0};
+    struct attention_case c = {
+        .q_ends = {3}, .kv_ends = {5}, .mask_shape = TEST_MASK_COMPRESSED, .mode = 4, .pre = 1, .next = 0};
     (void)state;
     /* rows see columns 1-2, 2-3, 3-4: the band's corner is bottom right */
     uniform(&c, (const double[]){0, .5, 1, 1, .5});
     c = (struct attention_case){.q_ends = {3}, .kv_ends = {5}, .mask_shape = TEST_MASK_SS, .pre = 1, .next = 0};
     /* mode 0: rows see columns 0, 0-1, 1-2: top left */
     uniform(&c, (const double[]){1.5, 1, .5, 0, 0});
-    c = (struct attention_case){.q_ends = {4}, .kv_ends = {2}, .mask_shape = TEST_MASK_COMPRESSED, .mode = 6,
-                                .prefix = {1}};
+    c = (struct attention_case){
+        .q_ends = {4}, .kv_ends = {2}, .mask_shape = TEST_MASK_COMPRESSED, .mode = 6, .prefix = {1}};
     /* rows -2..1 of a triangle, but column 0 is always seen */
     uniform(&c, (const double[]){3.5, .5});
     c.prefix[0] = 2;
@@ -180,14 +180,48 @@ static void windows_and_prefixes(void **state)
 /* The band belongs to the last sequence with queries in mode 7, to the first in mode 8. */
 static void band_sequences(void **state)
 {
-    struct attention_case c = {.count = 6, .q_ends = {0, 2, 4, 4, 0, 0}, .kv_ends = {1, 4, 7, 8, 0, 0}, .pre = 1,
-                               .next = 0, .mask_shape = TEST_MASK_COMPRESSED, .mode = 7};
+    struct attention_case c = {.count = 6,
+                               .q_ends = {0, 2, 4, 4, 0, 0},
+                               .kv_ends = {1, 4, 7, 8, 0, 0},
+                               .pre = 1,
+                               .next = 0,
+                               .mask_shape = TEST_MASK_COMPRESSED,
+                               .mode = 7};
     (void)state;
     /* sequence 1: rows see 0-1, 0-2 of 3; sequence 2 (band): rows see 0-1, 1-2 of 3 */
     uniform(&c, (const double[]){0, 5. / 6, 5. / 6, 1. / 3, .5, 1, .5, 0});
     c.mode = 8;
     /* sequence 1 (band): 0-1, 1-2; sequence 2: top left, 0, 0-1 */
     uniform(&c, (const double[]){0, .5, 1, .5, 1.5, .5, 0, 0});
+}
+
+/* The worked examples of the operator's page: 3 queries, 5 keys, every sparse mode. */
+static void examples_of_the_page(void **state)
+{
+    static const struct {
+        struct attention_case c;
+        double dv[10];
+    } examples[] = {
+        {{.q_ends = {3}, .kv_ends = {5}}, {.6, .6, .6, .6, .6}},
+        {{.q_ends = {3}, .kv_ends = {5}, .mode = 0, .pre = 1, .mask_shape = TEST_MASK_SS}, {1.5, 1, .5, 0, 0}},
+        {{.q_ends = {3}, .kv_ends = {5}, .mode = 1, .mask_shape = TEST_MASK_SS, .mask_bytes = TEST_MASK_CHECKERS},
+         {2. / 3, .5, 2. / 3, .5, 2. / 3}},
+        {{.q_ends = {3}, .kv_ends = {5}, .mode = 2, .mask_shape = TEST_MASK_COMPRESSED},
+         {11. / 6, 5. / 6, 1. / 3, 0, 0}},
+        {{.q_ends = {3}, .kv_ends = {5}, .mode = 3, .mask_shape = TEST_MASK_COMPRESSED},
+         {47. / 60, 47. / 60, 47. / 60, .45, .2}},
+        {{.q_ends = {3}, .kv_ends = {5}, .mode = 4, .pre = 1, .mask_shape = TEST_MASK_COMPRESSED}, {0, .5, 1, 1, .5}},
+        {{.q_ends = {3}, .kv_ends = {5}, .mode = 6, .prefix = {4}, .mask_shape = TEST_MASK_COMPRESSED},
+         {.7, .7, .7, .7, .2}},
+        {{.q_ends = {3, 6}, .kv_ends = {5, 10}, .mode = 7, .pre = 1, .mask_shape = TEST_MASK_COMPRESSED},
+         {47. / 60, 47. / 60, 47. / 60, .45, .2, 0, .5, 1, 1, .5}},
+        {{.q_ends = {3, 6}, .kv_ends = {5, 10}, .mode = 8, .pre = 1, .mask_shape = TEST_MASK_COMPRESSED},
+         {0, .5, 1, 1, .5, 11. / 6, 5. / 6, 1. / 3, 0, 0}},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(examples); ++i) {
+        uniform(&examples[i].c, examples[i].dv);
+    }
 }
 
 static void sequences_without_queries(void **state)
@@ -200,8 +234,8 @@ static void sequences_without_queries(void **state)
 static void zero_tails(void **state)
 {
     double want[20] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
-    struct attention_case c = {.count = 5, .q_ends = {2, 5, 9, 0, 0}, .kv_ends = {2, 5, 9, 0, 0}, .q_slack = 11,
-                               .kv_slack = 11};
+    struct attention_case c = {
+        .count = 5, .q_ends = {2, 5, 9, 0, 0}, .kv_ends = {2, 5, 9, 0, 0}, .q_slack = 11, .kv_slack = 11};
     (void)state;
     uniform(&c, want);
     c = (struct attention_case){.count = 5, .q_ends = {2, 4, 4, 6, 8}};
@@ -222,8 +256,13 @@ static void more_queries_than_keys(void **state)
     (void)state;
     EACH_DTYPE(t)
     {
-        const struct attention_case c = {.dtype = dtypes[t], .d = 32, .deviation = 3, .mode = 3, .q_ends = {76, 110, 256},
-                                         .kv_ends = {1, 2, 3}, .mask_shape = TEST_MASK_COMPRESSED};
+        const struct attention_case c = {.dtype = dtypes[t],
+                                         .d = 32,
+                                         .deviation = 3,
+                                         .mode = 3,
+                                         .q_ends = {76, 110, 256},
+                                         .kv_ends = {1, 2, 3},
+                                         .mask_shape = TEST_MASK_COMPRESSED};
         struct attention_call call;
         attention_call_create(&call, &c);
         test_tensor_fill_value(&call.dy, 1);
@@ -241,7 +280,12 @@ static void hidden_overflow(void **state)
     (void)state;
     EACH_DTYPE(t)
     {
-        const struct attention_case c = {.dtype = dtypes[t], .d = 8, .mode = 1, .scale = 1, .q_ends = {1}, .kv_ends = {2},
+        const struct attention_case c = {.dtype = dtypes[t],
+                                         .d = 8,
+                                         .mode = 1,
+                                         .scale = 1,
+                                         .q_ends = {1},
+                                         .kv_ends = {2},
                                          .mask_shape = TEST_MASK_SS};
         struct attention_call call;
         attention_call_create(&call, &c);
@@ -272,7 +316,12 @@ static void hidden_garbage_keys(void **state)
     (void)state;
     EACH_DTYPE(t)
     {
-        const struct attention_case c = {.dtype = dtypes[t], .n1 = 2, .d = 8, .mode = 2, .q_ends = {3}, .kv_ends = {70},
+        const struct attention_case c = {.dtype = dtypes[t],
+                                         .n1 = 2,
+                                         .d = 8,
+                                         .mode = 2,
+                                         .q_ends = {3},
+                                         .kv_ends = {70},
                                          .mask_shape = TEST_MASK_COMPRESSED};
         struct attention_call call, clean;
         attention_call_create(&call, &c);
@@ -292,14 +341,19 @@ static void hidden_garbage_keys(void **state)
 /* Rows that see nothing: zeros whatever their statistics are, and the other rows as ever. */
 static void statistics_of_blind_rows(void **state)
 {
-    static const double garbage[][2] = {{NAN, NAN}, {INFINITY, 0}, {-INFINITY, INFINITY}, {0, 0}, {-FLT_MAX, FLT_MAX},
-                                        {-FLT_MAX, 7}};
+    static const double garbage[][2] = {{NAN, NAN}, {INFINITY, 0},       {-INFINITY, INFINITY},
+                                        {0, 0},     {-FLT_MAX, FLT_MAX}, {-FLT_MAX, 7}};
     (void)state;
     EACH_DTYPE(t)
     {
         for (size_t g = 0; g < COUNT(garbage); ++g) {
-            const struct attention_case c = {.dtype = dtypes[t], .n1 = 2, .d = 16, .mode = 1, .q_ends = {33, 70},
-                                             .kv_ends = {20, 71}, .mask_shape = TEST_MASK_SS,
+            const struct attention_case c = {.dtype = dtypes[t],
+                                             .n1 = 2,
+                                             .d = 16,
+                                             .mode = 1,
+                                             .q_ends = {33, 70},
+                                             .kv_ends = {20, 71},
+                                             .mask_shape = TEST_MASK_SS,
                                              .mask_bytes = TEST_MASK_HOLES};
             struct attention_call call;
             attention_call_create(&call, &c);
@@ -325,8 +379,13 @@ static void everything_hidden(void **state)
     (void)state;
     EACH_DTYPE(t)
     {
-        const struct attention_case c = {.dtype = dtypes[t], .n1 = 2, .d = 16, .mode = 1, .q_ends = {33, 70},
-                                         .mask_shape = TEST_MASK_11SS, .mask_bytes = TEST_MASK_ONES};
+        const struct attention_case c = {.dtype = dtypes[t],
+                                         .n1 = 2,
+                                         .d = 16,
+                                         .mode = 1,
+                                         .q_ends = {33, 70},
+                                         .mask_shape = TEST_MASK_11SS,
+                                         .mask_bytes = TEST_MASK_ONES};
         struct attention_call call;
         attention_call_create(&call, &c);
         test_tensor_fill_value(&call.max, NAN);
@@ -365,7 +424,12 @@ static void late_mask_columns(void **state)
 {
     (void)state;
     for (int shape = TEST_MASK_SS; shape <= TEST_MASK_BNSS; ++shape) {
-        const struct attention_case c = {.dtype = AG_BF16, .n1 = 2, .d = 8, .mode = 1, .q_ends = {1}, .kv_ends = {600},
+        const struct attention_case c = {.dtype = AG_BF16,
+                                         .n1 = 2,
+                                         .d = 8,
+                                         .mode = 1,
+                                         .q_ends = {1},
+                                         .kv_ends = {600},
                                          .mask_shape = (enum test_mask_shape)shape};
         struct attention_call call;
         attention_call_create(&call, &c);
@@ -440,8 +504,14 @@ static void statistics_from_elsewhere(void **state)
     (void)state;
     EACH_DTYPE(t)
     {
-        const struct attention_case c = {.dtype = dtypes[t], .n1 = 4, .n2 = 2, .d = 16, .q_ends = {33, 70}, .mode = 3,
-                                         .kv_ends = {20, 71}, .mask_shape = TEST_MASK_COMPRESSED,
+        const struct attention_case c = {.dtype = dtypes[t],
+                                         .n1 = 4,
+                                         .n2 = 2,
+                                         .d = 16,
+                                         .q_ends = {33, 70},
+                                         .mode = 3,
+                                         .kv_ends = {20, 71},
+                                         .mask_shape = TEST_MASK_COMPRESSED,
                                          .invent_statistics = true};
         struct attention_call call;
         attention_call_create(&call, &c);
@@ -482,6 +552,7 @@ int main(void)
         cmocka_unit_test(causal_corners),
         cmocka_unit_test(windows_and_prefixes),
         cmocka_unit_test(band_sequences),
+        cmocka_unit_test(examples_of_the_page),
         cmocka_unit_test(sequences_without_queries),
         cmocka_unit_test(zero_tails),
         cmocka_unit_test(more_queries_than_keys),

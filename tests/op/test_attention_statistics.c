@@ -19,7 +19,8 @@ static void the_three_orders(void **state)
     static const int64_t tnd[] = {0, 100, 1, 101, 2, 102, 3, 103, 4, 104};
     static const int64_t ntd[] = {0, 1, 2, 3, 4, 100, 101, 102, 103, 104};
     const struct attention_problem p = {.query_rows = 5, .query_heads = 2};
-    const struct attention_sequence sequences[2] = {{.query_begin = 0, .query_len = 2}, {.query_begin = 2, .query_len = 3}};
+    const struct attention_sequence sequences[2] = {{.query_begin = 0, .query_len = 2},
+                                                    {.query_begin = 2, .query_len = 3}};
     (void)state;
     for (int b = 0; b < 2; ++b) {
         for (int64_t n = 0; n < 2; ++n) {
@@ -57,8 +58,14 @@ static void forced_orders_are_obeyed(void **state)
     static const enum ag_softmax_layout layouts[] = {AG_SOFTMAX_CANN, AG_SOFTMAX_TND, AG_SOFTMAX_NTD};
     (void)state;
     for (int k = 0; k < 3; ++k) {
-        struct attention_case c = {.dtype = AG_BF16, .n1 = 3, .d = 16, .q_ends = {20, 50, 51}, .mode = 3, .layout = layouts[k],
-                                   .mask_shape = TEST_MASK_COMPRESSED, .invent_statistics = true};
+        struct attention_case c = {.dtype = AG_BF16,
+                                   .n1 = 3,
+                                   .d = 16,
+                                   .q_ends = {20, 50, 51},
+                                   .mode = 3,
+                                   .layout = layouts[k],
+                                   .mask_shape = TEST_MASK_COMPRESSED,
+                                   .invent_statistics = true};
         struct attention_call call;
         attention_call_create(&call, &c);
         force_layout(attention_layout_name(layouts[k]));
@@ -106,9 +113,13 @@ static struct attention_case random_case(struct test_random *random)
 {
     static const int64_t modes[] = {0, 1, 2, 3, 4, 7, 8};
     static const int dtypes[] = {AG_FLOAT, AG_FLOAT16, AG_BF16};
-    struct attention_case c = {.dtype = dtypes[test_random_below(random, 3)], .n2 = 1 + test_random_below(random, 2),
-                               .d = test_random_between(random, 4, 24), .pre = 30, .next = 6,
-                               .count = 1 + test_random_below(random, 4), .mode = modes[test_random_below(random, 7)],
+    struct attention_case c = {.dtype = dtypes[test_random_below(random, 3)],
+                               .n2 = 1 + test_random_below(random, 2),
+                               .d = test_random_between(random, 4, 24),
+                               .pre = 30,
+                               .next = 6,
+                               .count = 1 + test_random_below(random, 4),
+                               .mode = modes[test_random_below(random, 7)],
                                .seed = test_random_bits(random)};
     c.n1 = c.n2 * test_random_between(random, 2, 3);
     c.mask_shape = c.mode <= 1 ? TEST_MASK_SS : TEST_MASK_COMPRESSED;
@@ -168,8 +179,8 @@ static void the_found_order_is_used(void **state)
     static const enum ag_softmax_layout layouts[] = {AG_SOFTMAX_CANN, AG_SOFTMAX_TND, AG_SOFTMAX_NTD};
     (void)state;
     for (int k = 0; k < 3; ++k) {
-        const struct attention_case c = {.dtype = AG_BF16, .n1 = 2, .d = 16, .q_ends = {1, 3, 40}, .kv_ends = {4, 20, 70},
-                                         .layout = layouts[k]};
+        const struct attention_case c = {
+            .dtype = AG_BF16, .n1 = 2, .d = 16, .q_ends = {1, 3, 40}, .kv_ends = {4, 20, 70}, .layout = layouts[k]};
         struct attention_call call;
         attention_call_create(&call, &c);
         attention_call_verify_each_isa(&call);

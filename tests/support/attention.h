@@ -20,8 +20,9 @@ enum test_mask_shape {
 
 enum test_mask_bytes {
     TEST_MASK_ZEROS,
-    TEST_MASK_RANDOM,   /* about a third hidden, by different nonzero bytes */
+    TEST_MASK_RANDOM, /* about a third hidden, by different nonzero bytes */
     TEST_MASK_ONES,
+    TEST_MASK_CHECKERS, /* where i + j is odd */
     TEST_MASK_HOLES     /* whole rows and whole columns hidden */
 };
 
@@ -36,9 +37,9 @@ enum { TEST_MOST_SEQUENCES = 16 };
 
 /* Zero means the default named. */
 struct attention_case {
-    int dtype;                            /* AG_FLOAT, ... */
-    int64_t n1, n2, d, dr, dv;            /* n1, n2: 1; dv: d */
-    int64_t count;                        /* entries of both lists; 0: as many as q_ends up to the last nonzero */
+    int dtype;                 /* AG_FLOAT, ... */
+    int64_t n1, n2, d, dr, dv; /* n1, n2: 1; dv: d */
+    int64_t count;             /* entries of both lists; 0: as many as q_ends up to the last nonzero */
     int64_t q_ends[TEST_MOST_SEQUENCES];
     int64_t kv_ends[TEST_MOST_SEQUENCES]; /* all zero: as q_ends */
     int64_t q_slack, kv_slack;            /* rows behind the last end; NaN in all inputs */
@@ -46,12 +47,12 @@ struct attention_case {
     int64_t prefix[TEST_MOST_SEQUENCES];
     enum test_mask_shape mask_shape;
     enum test_mask_bytes mask_bytes;
-    int64_t mask_extra;                   /* added to the last two dims of the mask */
-    double scale;                         /* 1 / sqrt(d + dr) */
-    double deviation;                     /* of query, key and rope; 1 */
-    enum ag_softmax_layout layout;        /* the order of the statistics; AUTO: CANN */
+    int64_t mask_extra;            /* added to the last two dims of the mask */
+    double scale;                  /* 1 / sqrt(d + dr) */
+    double deviation;              /* of query, key and rope; 1 */
+    enum ag_softmax_layout layout; /* the order of the statistics; AUTO: CANN */
     enum test_views views;
-    bool invent_statistics;               /* made up: for cases too large for the forward pass */
+    bool invent_statistics; /* made up: for cases too large for the forward pass */
     uint64_t seed;
 };
 

@@ -62,6 +62,8 @@ static int mask_byte(const struct attention_case *c, struct test_random *random,
     switch (c->mask_bytes) {
     case TEST_MASK_RANDOM:
         return test_random_below(random, 3) == 0 ? nonzero : 0;
+    case TEST_MASK_CHECKERS:
+        return (i + j) % 2 ? nonzero : 0;
     case TEST_MASK_ONES:
         return nonzero;
     case TEST_MASK_HOLES:
@@ -214,10 +216,14 @@ void attention_call_refresh(struct attention_call *call)
 {
     const size_t rows = (size_t)(call->t1 * call->c.n1);
     free_doubles(&call->doubles);
-    call->doubles = (struct attention_doubles){
-        doubles_of(&call->q), doubles_of(&call->qr), doubles_of(&call->k), doubles_of(&call->kr), doubles_of(&call->v),
-        calloc(rows + 1, sizeof(double)), calloc(rows + 1, sizeof(double)),
-        calloc(rows * (size_t)call->c.dv + 1, sizeof(double))};
+    call->doubles = (struct attention_doubles){doubles_of(&call->q),
+                                               doubles_of(&call->qr),
+                                               doubles_of(&call->k),
+                                               doubles_of(&call->kr),
+                                               doubles_of(&call->v),
+                                               calloc(rows + 1, sizeof(double)),
+                                               calloc(rows + 1, sizeof(double)),
+                                               calloc(rows * (size_t)call->c.dv + 1, sizeof(double))};
     assert_true(call->doubles.max && call->doubles.sum && call->doubles.out);
     if (call->c.invent_statistics) {
         invent_statistics(call);
@@ -244,15 +250,34 @@ static void fill(struct attention_call *call, struct test_random *random)
 static void set_args(struct attention_call *call)
 {
     const struct attention_case *c = &call->c;
-    call->args = (struct attention_args){
-        .query = call->q.handle, .query_rope = call->qr.handle, .key = call->k.handle, .key_rope = call->kr.handle,
-        .value = call->v.handle, .dy = call->dy.handle, .atten_mask = call->mask.handle ? call->mask.handle : call->compressed_mask,
-        .softmax_max = call->max.handle, .softmax_sum = call->sum.handle, .attention_in = call->out.handle,
-        .prefix = call->prefix, .actual_seq_q = call->q_list, .actual_seq_kv = call->kv_list, .scale = c->scale,
-        .keep_prob = 1, .pre_tokens = c->pre, .next_tokens = c->next, .head_num = c->n1, .input_layout = "TND",
-        .sparse_mode = c->mode, .pse_type = 1, .dq = call->dq.handle, .dq_rope = call->dqr.handle,
-        .dk = call->dk.handle, .dk_rope = call->dkr.handle, .dv = call->dv.handle,
-        .workspace_size = &call->workspace_size, .executor = &call->executor};
+    call->args = (struct attention_args){.query = call->q.handle,
+                                         .query_rope = call->qr.handle,
+                                         .key = call->k.handle,
+                                         .key_rope = call->kr.handle,
+                                         .value = call->v.handle,
+                                         .dy = call->dy.handle,
+                                         .atten_mask = call->mask.handle ? call->mask.handle : call->compressed_mask,
+                                         .softmax_max = call->max.handle,
+                                         .softmax_sum = call->sum.handle,
+                                         .attention_in = call->out.handle,
+                                         .prefix = call->prefix,
+                                         .actual_seq_q = call->q_list,
+                                         .actual_seq_kv = call->kv_list,
+                                         .scale = c->scale,
+                                         .keep_prob = 1,
+                                         .pre_tokens = c->pre,
+                                         .next_tokens = c->next,
+                                         .head_num = c->n1,
+                                         .input_layout = "TND",
+                                         .sparse_mode = c->mode,
+                                         .pse_type = 1,
+                                         .dq = call->dq.handle,
+                                         .dq_rope = call->dqr.handle,
+                                         .dk = call->dk.handle,
+                                         .dk_rope = call->dkr.handle,
+                                         .dv = call->dv.handle,
+                                         .workspace_size = &call->workspace_size,
+                                         .executor = &call->executor};
 }
 
 void attention_call_create(struct attention_call *call, const struct attention_case *c)
@@ -281,9 +306,9 @@ static void destroy_tensor(struct test_tensor *tensor)
 
 void attention_call_destroy(struct attention_call *call)
 {
-    struct test_tensor *tensors[] = {&call->q, &call->qr, &call->k, &call->kr, &call->v, &call->dy, &call->mask,
-                                     &call->max, &call->sum, &call->out, &call->dq, &call->dqr, &call->dk, &call->dkr,
-                                     &call->dv};
+    struct test_tensor *tensors[] = {&call->q,  &call->qr,   &call->k,   &call->kr,  &call->v,
+                                     &call->dy, &call->mask, &call->max, &call->sum, &call->out,
+                                     &call->dq, &call->dqr,  &call->dk,  &call->dkr, &call->dv};
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; ++i) {
         destroy_tensor(tensors[i]);
     }
@@ -347,9 +372,9 @@ struct attention_ref attention_call_ref(struct attention_call *call, enum ag_sof
     const struct attention_case *c = &call->c;
     const int64_t q = call->t1 * c->n1, k = call->t2 * c->n2;
     struct attention_problem problem;
-    struct attention_ref ref = {
-        doubles(q * c->d),  doubles(q * c->d),  doubles(q * c->dr), doubles(q * c->dr), doubles(k * c->d),
-        doubles(k * c->d),  doubles(k * c->dr), doubles(k * c->dr), doubles(k * c->dv), doubles(k * c->dv)};
+    struct attention_ref ref = {doubles(q * c->d),  doubles(q * c->d), doubles(q * c->dr), doubles(q * c->dr),
+                                doubles(k * c->d),  doubles(k * c->d), doubles(k * c->dr), doubles(k * c->dr),
+                                doubles(k * c->dv), doubles(k * c->dv)};
     assert_int_equal(attention_check(&call->args, &problem), AG_OK);
     assert_int_equal(attention_ref(&problem, layout, &ref), AG_OK);
     attention_release(&problem);
@@ -358,8 +383,8 @@ struct attention_ref attention_call_ref(struct attention_call *call, enum ag_sof
 
 void attention_call_ref_free(struct attention_ref *ref)
 {
-    double *all[] = {ref->dq, ref->dq_bound, ref->dq_rope, ref->dq_rope_bound, ref->dk, ref->dk_bound, ref->dk_rope,
-                     ref->dk_rope_bound, ref->dv, ref->dv_bound};
+    double *all[] = {ref->dq,      ref->dq_bound,      ref->dq_rope, ref->dq_rope_bound, ref->dk, ref->dk_bound,
+                     ref->dk_rope, ref->dk_rope_bound, ref->dv,      ref->dv_bound};
     for (size_t i = 0; i < sizeof all / sizeof *all; ++i) {
         free(all[i]);
     }

@@ -35,8 +35,8 @@ struct attention_args {
     const char *input_layout;
     int64_t inner_precise, sparse_mode, pse_type;
     const aclTensor *dq, *dq_rope, *dk, *dk_rope, *dv, *dpse;
-    const uint64_t *workspace_size;       /* only tested against NULL */
-    aclOpExecutor *const *executor;       /* only tested against NULL */
+    const uint64_t *workspace_size; /* only tested against NULL */
+    aclOpExecutor *const *executor; /* only tested against NULL */
 };
 
 /* --- what the check makes of it -------------------------------------------------------------------------- */
@@ -71,9 +71,9 @@ struct attention_problem {
     struct ag_view rejected, padding_mask, softmax_in, dpse;
 
     enum ag_elem elem;
-    int64_t query_rows, key_rows;   /* T1, T2 */
-    int64_t query_heads, key_heads; /* N1, N2 */
-    int64_t group;                  /* N1 / N2 */
+    int64_t query_rows, key_rows;     /* T1, T2 */
+    int64_t query_heads, key_heads;   /* N1, N2 */
+    int64_t group;                    /* N1 / N2 */
     int64_t dim, rope_dim, value_dim; /* D, Dr (0 without rope), Dv */
     float scale;
 
@@ -81,13 +81,13 @@ struct attention_problem {
     const struct attention_sequence *sequences; /* sequence_count of them, in order of the pack; some are empty */
     int64_t max_query_len, max_key_len;         /* over the sequences */
 
-    int64_t sparse_mode;  /* as given: for messages; the sequences hold its meaning */
-    bool has_mask;        /* attenMask was given */
-    bool has_mask_bytes;  /* its bytes take part (modes 0 and 1) */
+    int64_t sparse_mode; /* as given: for messages; the sequences hold its meaning */
+    bool has_mask;       /* attenMask was given */
+    bool has_mask_bytes; /* its bytes take part (modes 0 and 1) */
     bool has_rope;
-    bool is_nothing;      /* all outputs are empty: success, workspace 0, and all else here is zero */
-    bool has_overlap;     /* an output shares memory with an input: outputs must be staged */
-    bool is_debug;        /* ACLGRAD_DEBUG=1 */
+    bool is_nothing;  /* all outputs are empty: success, workspace 0, and all else here is zero */
+    bool has_overlap; /* an output shares memory with an input: outputs must be staged */
+    bool is_debug;    /* ACLGRAD_DEBUG=1 */
     enum ag_softmax_layout softmax_layout; /* AUTO only where the orders differ and data must decide */
 };
 

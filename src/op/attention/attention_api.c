@@ -8,22 +8,34 @@
 #include "op/attention/attention_plan.h"
 #include "runtime/executor.h"
 
-#define OPERAND(name, member)                                                                                 \
-    {                                                                                                         \
-        name, offsetof(struct attention_plan, problem.member)                                                 \
+#define OPERAND(name, member)                                                                                        \
+    {                                                                                                                \
+        name, offsetof(struct attention_plan, problem.member)                                                        \
     }
 
 /* Every tensor argument in the order of the parameter list: programs number them when they move memory. */
 static const struct ag_operand operands[] = {
-    OPERAND("query", query), OPERAND("queryRope", query_rope), OPERAND("keyIn", key), OPERAND("keyInRope", key_rope),
-    OPERAND("value", value), OPERAND("dy", dy), OPERAND("pseShiftOptional", rejected),
-    OPERAND("dropMaskOptional", rejected), OPERAND("paddingMaskOptional", padding_mask),
-    OPERAND("attenMaskOptional", mask), OPERAND("softmaxMaxOptional", softmax_max),
-    OPERAND("softmaxSumOptional", softmax_sum), OPERAND("softmaxInOptional", softmax_in),
+    OPERAND("query", query),
+    OPERAND("queryRope", query_rope),
+    OPERAND("keyIn", key),
+    OPERAND("keyInRope", key_rope),
+    OPERAND("value", value),
+    OPERAND("dy", dy),
+    OPERAND("pseShiftOptional", rejected),
+    OPERAND("dropMaskOptional", rejected),
+    OPERAND("paddingMaskOptional", padding_mask),
+    OPERAND("attenMaskOptional", mask),
+    OPERAND("softmaxMaxOptional", softmax_max),
+    OPERAND("softmaxSumOptional", softmax_sum),
+    OPERAND("softmaxInOptional", softmax_in),
     OPERAND("attentionInOptional", attention_in),
     /* outputs */
-    OPERAND("dqOut", dq), OPERAND("dqRopeOut", dq_rope), OPERAND("dkOut", dk), OPERAND("dkRopeOut", dk_rope),
-    OPERAND("dvOut", dv), OPERAND("dpseOut", dpse),
+    OPERAND("dqOut", dq),
+    OPERAND("dqRopeOut", dq_rope),
+    OPERAND("dkOut", dk),
+    OPERAND("dkRopeOut", dk_rope),
+    OPERAND("dvOut", dv),
+    OPERAND("dpseOut", dpse),
 };
 
 enum { INPUTS = 14, OUTPUTS = sizeof operands / sizeof *operands - INPUTS };
@@ -48,8 +60,8 @@ static ag_status prepare(const struct attention_args *args, uint64_t *workspace_
     AG_TRY(attention_check(args, &problem));
     ag_status status = attention_make_plan(&problem, &plan);
     if (status == AG_OK) {
-        status = ag_executor_create(&attention_operator, &plan, plan.table_bytes, plan.workspace_bytes, workspace_size,
-                                    executor);
+        status = ag_executor_create(&attention_operator, &plan, plan.table_bytes, plan.workspace_bytes,
+                                    workspace_size, executor);
     }
     attention_release(&problem);
     return status;
@@ -68,15 +80,42 @@ aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize(
     const aclTensor *dvOut, const aclTensor *dpseOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
     const struct attention_args args = {
-        .query = query, .query_rope = queryRope, .key = keyIn, .key_rope = keyInRope, .value = value, .dy = dy,
-        .pse_shift = pseShiftOptional, .drop_mask = dropMaskOptional, .padding_mask = paddingMaskOptional,
-        .atten_mask = attenMaskOptional, .softmax_max = softmaxMaxOptional, .softmax_sum = softmaxSumOptional,
-        .softmax_in = softmaxInOptional, .attention_in = attentionInOptional, .prefix = prefixOptional,
-        .actual_seq_q = actualSeqQLenOptional, .actual_seq_kv = actualSeqKvLenOptional, .q_start = qStartIdxOptional,
-        .kv_start = kvStartIdxOptional, .scale = scaleValue, .keep_prob = keepProb, .pre_tokens = preTokens,
-        .next_tokens = nextTokens, .head_num = headNum, .input_layout = inputLayout, .inner_precise = innerPrecise,
-        .sparse_mode = sparseMode, .pse_type = pseType, .dq = dqOut, .dq_rope = dqRopeOut, .dk = dkOut,
-        .dk_rope = dkRopeOut, .dv = dvOut, .dpse = dpseOut, .workspace_size = workspaceSize, .executor = executor,
+        .query = query,
+        .query_rope = queryRope,
+        .key = keyIn,
+        .key_rope = keyInRope,
+        .value = value,
+        .dy = dy,
+        .pse_shift = pseShiftOptional,
+        .drop_mask = dropMaskOptional,
+        .padding_mask = paddingMaskOptional,
+        .atten_mask = attenMaskOptional,
+        .softmax_max = softmaxMaxOptional,
+        .softmax_sum = softmaxSumOptional,
+        .softmax_in = softmaxInOptional,
+        .attention_in = attentionInOptional,
+        .prefix = prefixOptional,
+        .actual_seq_q = actualSeqQLenOptional,
+        .actual_seq_kv = actualSeqKvLenOptional,
+        .q_start = qStartIdxOptional,
+        .kv_start = kvStartIdxOptional,
+        .scale = scaleValue,
+        .keep_prob = keepProb,
+        .pre_tokens = preTokens,
+        .next_tokens = nextTokens,
+        .head_num = headNum,
+        .input_layout = inputLayout,
+        .inner_precise = innerPrecise,
+        .sparse_mode = sparseMode,
+        .pse_type = pseType,
+        .dq = dqOut,
+        .dq_rope = dqRopeOut,
+        .dk = dkOut,
+        .dk_rope = dkRopeOut,
+        .dv = dvOut,
+        .dpse = dpseOut,
+        .workspace_size = workspaceSize,
+        .executor = executor,
     };
     ag_error_enter("aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize");
     const ag_status status = prepare(&args, workspaceSize, executor);

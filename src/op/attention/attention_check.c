@@ -26,8 +26,8 @@ enum {
 
 /* What the documents refuse though the mathematics would allow it, and what ACLGRAD_LIMITS=extended makes of it. */
 struct attention_limits {
-    int64_t dim, heads;        /* largest D and N1 */
-    bool rope_is_bf16;         /* rope only in BF16 (else in the type of query) */
+    int64_t dim, heads; /* largest D and N1 */
+    bool rope_is_bf16;  /* rope only in BF16 (else in the type of query) */
     bool rope_needs_mask;
     int64_t rope_dim_multiple; /* with rope D and Dr are multiples of it */
 };
@@ -117,7 +117,8 @@ static ag_status check_dtypes(const struct checker *c)
 {
     const struct attention_problem *p = c->p;
     const int dtype = p->query.dtype;
-    AG_REQUIRE(ag_dtype_is_float(dtype), INVALID, "query: dtype %s, want FLOAT, FLOAT16 or BF16", ag_dtype_name(dtype));
+    AG_REQUIRE(ag_dtype_is_float(dtype), INVALID, "query: dtype %s, want FLOAT, FLOAT16 or BF16",
+               ag_dtype_name(dtype));
     AG_TRY(ag_require_dtype(AG_INVALID, &p->key, "keyIn", dtype, "that of query"));
     AG_TRY(ag_require_dtype(AG_INVALID, &p->value, "value", dtype, "that of query"));
     return ag_require_dtype(AG_INVALID, &p->dy, "dy", dtype, "that of query");
@@ -160,8 +161,9 @@ static ag_status check_rope_shapes(const struct attention_problem *p)
     AG_TRY(check_rows_and_heads(&p->query_rope, "queryRope", &p->query));
     AG_TRY(check_rows_and_heads(&p->key_rope, "keyInRope", &p->key));
     const int64_t dim = p->query_rope.dims[AXIS_DIM];
-    AG_REQUIRE(p->key_rope.dims[AXIS_DIM] == dim, INVALID, "keyInRope: last dim %" PRId64 ", want %" PRId64
-               " (that of queryRope)", p->key_rope.dims[AXIS_DIM], dim);
+    AG_REQUIRE(p->key_rope.dims[AXIS_DIM] == dim, INVALID,
+               "keyInRope: last dim %" PRId64 ", want %" PRId64 " (that of queryRope)", p->key_rope.dims[AXIS_DIM],
+               dim);
     AG_REQUIRE(dim <= p->query.dims[AXIS_DIM], INVALID, "queryRope: last dim %" PRId64 ", want at most D = %" PRId64,
                dim, p->query.dims[AXIS_DIM]);
     if (p->dq_rope.present) {
@@ -199,11 +201,11 @@ static ag_status check_shapes(const struct checker *c)
     AG_TRY(ag_require_shape(AG_INVALID, &p->attention_in, "attentionInOptional", AXES, p->dy.dims));
     AG_TRY(check_rope_shapes(p));
     AG_TRY(check_outputs(p));
-    AG_REQUIRE(p->key.dims[AXIS_DIM] == dim, INVALID, "keyIn: last dim %" PRId64 ", want D = %" PRId64
-               " (that of query)", p->key.dims[AXIS_DIM], dim);
+    AG_REQUIRE(p->key.dims[AXIS_DIM] == dim, INVALID,
+               "keyIn: last dim %" PRId64 ", want D = %" PRId64 " (that of query)", p->key.dims[AXIS_DIM], dim);
     AG_REQUIRE(value_dim <= dim, INVALID, "value: last dim %" PRId64 ", want at most D = %" PRId64, value_dim, dim);
-    AG_REQUIRE(p->dy.dims[AXIS_DIM] == value_dim, INVALID, "dy: last dim %" PRId64 ", want Dv = %" PRId64
-               " (that of value)", p->dy.dims[AXIS_DIM], value_dim);
+    AG_REQUIRE(p->dy.dims[AXIS_DIM] == value_dim, INVALID,
+               "dy: last dim %" PRId64 ", want Dv = %" PRId64 " (that of value)", p->dy.dims[AXIS_DIM], value_dim);
     return AG_OK;
 }
 
@@ -222,8 +224,8 @@ static void fill_sizes(struct attention_problem *p)
 
 static ag_status check_lengths(struct checker *c)
 {
-    AG_TRY(attention_read_lengths(c->args->actual_seq_q, "actualSeqQLenOptional", c->p->query_rows,
-                                  &c->query_lengths));
+    AG_TRY(
+        attention_read_lengths(c->args->actual_seq_q, "actualSeqQLenOptional", c->p->query_rows, &c->query_lengths));
     return attention_read_lengths(c->args->actual_seq_kv, "actualSeqKvLenOptional", c->p->key_rows, &c->key_lengths);
 }
 
@@ -270,8 +272,8 @@ static ag_status check_rope(const struct checker *c)
     AG_TRY(check_absent(c->args->pse_shift, "pseShiftOptional", true));
     AG_TRY(check_absent(c->args->drop_mask, "dropMaskOptional", true));
     AG_TRY(check_keep_prob(c->args));
-    AG_REQUIRE(p->dim % multiple == 0, INVALID, "query: last dim %" PRId64 ", want a multiple of %" PRId64
-               " with rope", p->dim, multiple);
+    AG_REQUIRE(p->dim % multiple == 0, INVALID,
+               "query: last dim %" PRId64 ", want a multiple of %" PRId64 " with rope", p->dim, multiple);
     AG_REQUIRE(p->rope_dim % multiple == 0, INVALID, "queryRope: last dim %" PRId64 ", want a multiple of %" PRId64,
                p->rope_dim, multiple);
     return AG_OK;
@@ -282,18 +284,21 @@ static ag_status check_rope(const struct checker *c)
 static ag_status check_heads(const struct checker *c)
 {
     const struct attention_problem *p = c->p;
-    AG_REQUIRE(c->args->head_num == p->query_heads, INVALID, "headNum: got %" PRId64 ", want %" PRId64
-               " (N of query)", c->args->head_num, p->query_heads);
-    AG_REQUIRE(c->query_lengths.count == c->key_lengths.count, INVALID, "actualSeqKvLenOptional: %" PRId64
-               " sequences, want %" PRId64 " (as many as actualSeqQLenOptional)", c->key_lengths.count,
-               c->query_lengths.count);
+    AG_REQUIRE(c->args->head_num == p->query_heads, INVALID,
+               "headNum: got %" PRId64 ", want %" PRId64 " (N of query)", c->args->head_num, p->query_heads);
+    AG_REQUIRE(c->query_lengths.count == c->key_lengths.count, INVALID,
+               "actualSeqKvLenOptional: %" PRId64 " sequences, want %" PRId64 " (as many as actualSeqQLenOptional)",
+               c->key_lengths.count, c->query_lengths.count);
     AG_REQUIRE(p->key_heads > 0, INVALID, "keyIn: 0 heads, want at least 1");
-    AG_REQUIRE(p->query_heads % p->key_heads == 0, INVALID, "keyIn: %" PRId64 " heads, want a divisor of N = %" PRId64
-               " (that of query)", p->key_heads, p->query_heads);
-    AG_REQUIRE(p->dim <= c->limits->dim, INVALID, "query: last dim %" PRId64 ", want at most %" PRId64
-               " (ACLGRAD_LIMITS=extended lifts this)", p->dim, c->limits->dim);
-    AG_REQUIRE(p->query_heads <= c->limits->heads, INVALID, "query: %" PRId64 " heads, want at most %" PRId64
-               " (ACLGRAD_LIMITS=extended lifts this)", p->query_heads, c->limits->heads);
+    AG_REQUIRE(p->query_heads % p->key_heads == 0, INVALID,
+               "keyIn: %" PRId64 " heads, want a divisor of N = %" PRId64 " (that of query)", p->key_heads,
+               p->query_heads);
+    AG_REQUIRE(p->dim <= c->limits->dim, INVALID,
+               "query: last dim %" PRId64 ", want at most %" PRId64 " (ACLGRAD_LIMITS=extended lifts this)", p->dim,
+               c->limits->dim);
+    AG_REQUIRE(p->query_heads <= c->limits->heads, INVALID,
+               "query: %" PRId64 " heads, want at most %" PRId64 " (ACLGRAD_LIMITS=extended lifts this)",
+               p->query_heads, c->limits->heads);
     return AG_OK;
 }
 
@@ -345,8 +350,8 @@ static bool mask_leads_fit(const struct checker *c)
     }
     const bool per_head = mask->dims[1] == c->p->query_heads;
     const bool per_batch = mask->dims[0] == c->p->sequence_count || mask->dims[0] == live_sequences(c);
-    return mask->rank == 4 && ((mask->dims[0] == 1 && mask->dims[1] == 1) ||
-                               (per_batch && (per_head || mask->dims[1] == 1)));
+    return mask->rank == 4 &&
+           ((mask->dims[0] == 1 && mask->dims[1] == 1) || (per_batch && (per_head || mask->dims[1] == 1)));
 }
 
 static ag_status check_mask_bytes_shape(const struct checker *c)
@@ -355,7 +360,8 @@ static ag_status check_mask_bytes_shape(const struct checker *c)
     char text[AG_SHAPE_TEXT];
     const bool fits = mask_leads_fit(c) && mask->dims[mask->rank - 2] >= c->p->max_query_len &&
                       mask->dims[mask->rank - 1] >= c->p->max_key_len;
-    AG_REQUIRE(fits, INVALID, "attenMaskOptional: shape %s, want [B, N, Sq, Skv], [B, 1, Sq, Skv], [1, 1, Sq, Skv] or "
+    AG_REQUIRE(fits, INVALID,
+               "attenMaskOptional: shape %s, want [B, N, Sq, Skv], [B, 1, Sq, Skv], [1, 1, Sq, Skv] or "
                "[Sq, Skv] with B = %" PRId64 ", N = %" PRId64 ", Sq >= %" PRId64 ", Skv >= %" PRId64,
                ag_shape_text(text, mask->rank, mask->dims), c->p->sequence_count, c->p->query_heads,
                c->p->max_query_len, c->p->max_key_len);
@@ -368,9 +374,10 @@ static ag_status check_compressed_mask_shape(const struct checker *c)
     const int64_t rows = c->p->sparse_mode == MODE_PREFIX ? 3072 : 2048;
     char text[AG_SHAPE_TEXT];
     const bool fits = mask_leads_fit(c) && mask->dims[mask->rank - 2] == rows && mask->dims[mask->rank - 1] == 2048;
-    AG_REQUIRE(fits, INVALID, "attenMaskOptional: shape %s, want [%" PRId64 ", 2048] for sparseMode %" PRId64
-               ", alone or behind [B, N], [B, 1] or [1, 1]", ag_shape_text(text, mask->rank, mask->dims), rows,
-               c->p->sparse_mode);
+    AG_REQUIRE(fits, INVALID,
+               "attenMaskOptional: shape %s, want [%" PRId64 ", 2048] for sparseMode %" PRId64
+               ", alone or behind [B, N], [B, 1] or [1, 1]",
+               ag_shape_text(text, mask->rank, mask->dims), rows, c->p->sparse_mode);
     return AG_OK;
 }
 
@@ -410,12 +417,17 @@ static int64_t cut_tokens(int64_t tokens)
 static ag_status check_tokens_of(const struct checker *c, int64_t batch, int64_t most_pre, int64_t most_next)
 {
     const int64_t pre = c->args->pre_tokens, next = c->args->next_tokens;
-    AG_REQUIRE(cut_tokens(pre) >= -most_pre, INVALID, "preTokens: got %" PRId64 ", want at least %" PRId64
-               " for sequence %" PRId64 " in sparseMode %" PRId64, pre, -most_pre, batch, c->p->sparse_mode);
-    AG_REQUIRE(cut_tokens(next) >= -most_next, INVALID, "nextTokens: got %" PRId64 ", want at least %" PRId64
-               " for sequence %" PRId64 " in sparseMode %" PRId64, next, -most_next, batch, c->p->sparse_mode);
-    AG_REQUIRE(cut_tokens(pre) + cut_tokens(next) > 0, INVALID, "preTokens, nextTokens: got %" PRId64 " and %" PRId64
-               ", want a sum above 0 in sparseMode %" PRId64, pre, next, c->p->sparse_mode);
+    AG_REQUIRE(cut_tokens(pre) >= -most_pre, INVALID,
+               "preTokens: got %" PRId64 ", want at least %" PRId64 " for sequence %" PRId64
+               " in sparseMode %" PRId64,
+               pre, -most_pre, batch, c->p->sparse_mode);
+    AG_REQUIRE(cut_tokens(next) >= -most_next, INVALID,
+               "nextTokens: got %" PRId64 ", want at least %" PRId64 " for sequence %" PRId64
+               " in sparseMode %" PRId64,
+               next, -most_next, batch, c->p->sparse_mode);
+    AG_REQUIRE(cut_tokens(pre) + cut_tokens(next) > 0, INVALID,
+               "preTokens, nextTokens: got %" PRId64 " and %" PRId64 ", want a sum above 0 in sparseMode %" PRId64,
+               pre, next, c->p->sparse_mode);
     return AG_OK;
 }
 
@@ -464,7 +476,8 @@ static ag_status check_tokens(const struct checker *c)
 
 /* --- 26-31: what is left --------------------------------------------------------------------------------- */
 
-static ag_status check_statistics_shape(const struct attention_problem *p, const struct ag_view *view, const char *name)
+static ag_status check_statistics_shape(const struct attention_problem *p, const struct ag_view *view,
+                                        const char *name)
 {
     const int64_t t = p->query_rows, n = p->query_heads;
     const int64_t *d = view->dims;
@@ -498,7 +511,8 @@ static ag_status read_prefix(const struct checker *c, const int64_t **prefix, in
         return AG_OK; /* given in another mode it is ignored */
     }
     AG_TRY(ag_int_array_values(c->args->prefix, "prefixOptional", prefix, count));
-    AG_REQUIRE(*count > 0, NULLPTR, "prefixOptional: got null or a list of size 0, want one value per sequence for "
+    AG_REQUIRE(*count > 0, NULLPTR,
+               "prefixOptional: got null or a list of size 0, want one value per sequence for "
                "sparseMode 6");
     AG_REQUIRE(*count == c->p->sequence_count || *count == live_sequences(c), INVALID,
                "prefixOptional: %" PRId64 " values, want %" PRId64 " (one per sequence)", *count,
@@ -530,18 +544,26 @@ enum { READ_VIEWS = 10, WRITTEN_VIEWS = 5 };
 
 static void list_read_views(const struct attention_problem *p, struct named_view views[READ_VIEWS])
 {
-    const struct named_view list[READ_VIEWS] = {
-        {"query", &p->query}, {"queryRope", &p->query_rope}, {"keyIn", &p->key}, {"keyInRope", &p->key_rope},
-        {"value", &p->value}, {"dy", &p->dy}, {"attenMaskOptional", &p->mask},
-        {"softmaxMaxOptional", &p->softmax_max}, {"softmaxSumOptional", &p->softmax_sum},
-        {"attentionInOptional", &p->attention_in}};
+    const struct named_view list[READ_VIEWS] = {{"query", &p->query},
+                                                {"queryRope", &p->query_rope},
+                                                {"keyIn", &p->key},
+                                                {"keyInRope", &p->key_rope},
+                                                {"value", &p->value},
+                                                {"dy", &p->dy},
+                                                {"attenMaskOptional", &p->mask},
+                                                {"softmaxMaxOptional", &p->softmax_max},
+                                                {"softmaxSumOptional", &p->softmax_sum},
+                                                {"attentionInOptional", &p->attention_in}};
     memcpy(views, list, sizeof list);
 }
 
 static void list_written_views(const struct attention_problem *p, struct named_view views[WRITTEN_VIEWS])
 {
-    const struct named_view list[WRITTEN_VIEWS] = {{"dqOut", &p->dq}, {"dqRopeOut", &p->dq_rope}, {"dkOut", &p->dk},
-                                                   {"dkRopeOut", &p->dk_rope}, {"dvOut", &p->dv}};
+    const struct named_view list[WRITTEN_VIEWS] = {{"dqOut", &p->dq},
+                                                   {"dqRopeOut", &p->dq_rope},
+                                                   {"dkOut", &p->dk},
+                                                   {"dkRopeOut", &p->dk_rope},
+                                                   {"dvOut", &p->dv}};
     memcpy(views, list, sizeof list);
 }
 
@@ -624,8 +646,8 @@ static ag_status check_rules(const struct checker *c, const int64_t **prefix, in
     struct attention_problem *p = c->p;
     p->sparse_mode = c->args->sparse_mode;
     p->has_mask = p->mask.present;
-    p->has_mask_bytes = p->has_mask && (p->sparse_mode == MODE_DEFAULT || p->sparse_mode == MODE_ALL) &&
-                        !ag_view_is_empty(&p->mask);
+    p->has_mask_bytes =
+        p->has_mask && (p->sparse_mode == MODE_DEFAULT || p->sparse_mode == MODE_ALL) && !ag_view_is_empty(&p->mask);
     AG_TRY(check_sparse_mode(p->sparse_mode));
     AG_TRY(check_mask(c));
     AG_TRY(check_tokens(c));
@@ -649,8 +671,8 @@ static void finish(const struct checker *c, const struct ag_config *config, cons
 {
     struct attention_problem *p = c->p;
     attention_set_intervals((struct attention_sequence *)p->sequences, p->sequence_count,
-                            p->has_mask ? p->sparse_mode : MODE_ALL, c->args->pre_tokens, c->args->next_tokens, prefix,
-                            prefix_count);
+                            p->has_mask ? p->sparse_mode : MODE_ALL, c->args->pre_tokens, c->args->next_tokens,
+                            prefix, prefix_count);
     if (p->has_mask_bytes) {
         spread_mask(&p->mask);
     }

@@ -28,10 +28,12 @@ static ag_status fail_entry(const struct attention_lengths *lengths, int64_t ind
 {
     const int64_t before = index > 0 ? lengths->ends[index - 1] : 0;
     if (is_tail) {
-        return ag_fail(AG_INVALID, "%s[%" PRId64 "]: got %" PRId64 ", want 0 (a 0 after a positive end starts the tail)",
+        return ag_fail(AG_INVALID,
+                       "%s[%" PRId64 "]: got %" PRId64 ", want 0 (a 0 after a positive end starts the tail)",
                        lengths->name, index, lengths->ends[index]);
     }
-    return ag_fail(AG_INVALID, "%s[%" PRId64 "]: got %" PRId64 ", want at least %" PRId64
+    return ag_fail(AG_INVALID,
+                   "%s[%" PRId64 "]: got %" PRId64 ", want at least %" PRId64
                    " (ends are cumulative and never fall), or 0 for this and all that follow",
                    lengths->name, index, lengths->ends[index], before);
 }
@@ -63,8 +65,8 @@ void attention_lay_out_sequences(const struct attention_lengths *query, const st
     struct walk query_walk = {0, false}, key_walk = {0, false};
     assert(query->count == key->count);
     for (int64_t b = 0; b < query->count; ++b) {
-        sequences[b] = (struct attention_sequence){.batch = b, .query_begin = query_walk.begin,
-                                                   .key_begin = key_walk.begin};
+        sequences[b] =
+            (struct attention_sequence){.batch = b, .query_begin = query_walk.begin, .key_begin = key_walk.begin};
         sequences[b].query_len = step(&query_walk, query->ends[b]);
         sequences[b].key_len = step(&key_walk, key->ends[b]);
     }

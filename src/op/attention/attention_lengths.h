@@ -14,8 +14,8 @@ struct attention_lengths {
     const char *name;    /* the argument, for messages */
     const int64_t *ends; /* lives as long as the caller's array */
     int64_t count;
-    int64_t live_count;  /* sequences before the zero tail */
-    int64_t sum;         /* the last end before the zero tail */
+    int64_t live_count; /* sequences before the zero tail */
+    int64_t sum;        /* the last end before the zero tail */
 };
 
 /* Reads and checks one list against the rows of its tensors: 161001 when absent or of size 0, 161002 when it falls

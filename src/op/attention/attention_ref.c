@@ -188,8 +188,8 @@ enum { INPUTS = 7 };
 static ag_status open_inputs(struct ref *r)
 {
     const struct attention_problem *p = r->p;
-    const struct shape shapes[INPUTS] = {{&r->q, &p->query}, {&r->qr, &p->query_rope}, {&r->k, &p->key},
-                                         {&r->kr, &p->key_rope}, {&r->v, &p->value}, {&r->dy, &p->dy},
+    const struct shape shapes[INPUTS] = {{&r->q, &p->query},       {&r->qr, &p->query_rope}, {&r->k, &p->key},
+                                         {&r->kr, &p->key_rope},   {&r->v, &p->value},       {&r->dy, &p->dy},
                                          {&r->o, &p->attention_in}};
     int64_t elems = 1;
     for (int i = 0; i < INPUTS; ++i) {
@@ -233,11 +233,14 @@ static void list_results(const struct ref *r, struct result results[RESULTS])
 ag_status attention_ref(const struct attention_problem *problem, enum ag_softmax_layout layout,
                         const struct attention_ref *ref)
 {
-    static const double unit_roundoff[AG_ELEM_COUNT] = {[AG_ELEM_F32] = 0, [AG_ELEM_F16] = 0x1p-11,
-                                                        [AG_ELEM_BF16] = 0x1p-8};
-    static const double subnormal[AG_ELEM_COUNT] = {[AG_ELEM_F32] = 0x1p-149, [AG_ELEM_F16] = 0x1p-24,
-                                                    [AG_ELEM_BF16] = 0x1p-133};
-    struct ref r = {.p = problem, .layout = layout, .out = *ref, .u = unit_roundoff[problem->elem],
+    static const double unit_roundoff[AG_ELEM_COUNT] = {
+        [AG_ELEM_F32] = 0, [AG_ELEM_F16] = 0x1p-11, [AG_ELEM_BF16] = 0x1p-8};
+    static const double subnormal[AG_ELEM_COUNT] = {
+        [AG_ELEM_F32] = 0x1p-149, [AG_ELEM_F16] = 0x1p-24, [AG_ELEM_BF16] = 0x1p-133};
+    struct ref r = {.p = problem,
+                    .layout = layout,
+                    .out = *ref,
+                    .u = unit_roundoff[problem->elem],
                     .tiny = subnormal[problem->elem],
                     .flush = problem->elem == AG_ELEM_BF16 ? 0x1p-126 : 0}; /* the bf16 dot instruction does */
     struct result results[RESULTS];

@@ -79,19 +79,20 @@ static double log_sum_exp(const struct attention_problem *p, const struct probe 
         if (mask.bytes && mask.bytes[j * mask.stride]) {
             continue;
         }
-        const double score = p->scale * (dot(&p->query, t, at->head, &p->key, s->key_begin + j, h, &magnitude) +
-                                         dot(&p->query_rope, t, at->head, &p->key_rope, s->key_begin + j, h,
-                                             &magnitude));
+        const double score =
+            p->scale * (dot(&p->query, t, at->head, &p->key, s->key_begin + j, h, &magnitude) +
+                        dot(&p->query_rope, t, at->head, &p->key_rope, s->key_begin + j, h, &magnitude));
         sum = score > most ? sum * exp(most - score) + 1 : sum + exp(score - most);
         most = score > most ? score : most;
         most_magnitude = magnitude > most_magnitude ? magnitude : most_magnitude;
     }
-    *slack = 2e-3 + 1e-4 * fabs(most) +
-             (double)(p->dim + p->rope_dim) * 0x1p-24 * fabs((double)p->scale) * most_magnitude;
+    *slack =
+        2e-3 + 1e-4 * fabs(most) + (double)(p->dim + p->rope_dim) * 0x1p-24 * fabs((double)p->scale) * most_magnitude;
     return most + log(sum);
 }
 
-static double read_statistics(const struct attention_problem *p, enum ag_softmax_layout layout, const struct probe *at)
+static double read_statistics(const struct attention_problem *p, enum ag_softmax_layout layout,
+                              const struct probe *at)
 {
     const int64_t row = attention_statistics_row(p, layout, at->sequence, at->head, at->row);
     const float *max = ag_view_origin(&p->softmax_max), *sum = ag_view_origin(&p->softmax_sum);
@@ -139,7 +140,8 @@ static struct probe pick_probe(const struct attention_problem *p, int64_t busy, 
         attention_visible_rows(sequence, (int64_t)(random % (uint64_t)sequence->key_len));
     const uint64_t seen = (uint64_t)(rows.end - rows.begin);
     return (struct probe){sequence, (int64_t)(random / 7 % (uint64_t)p->query_heads),
-                          seen ? rows.begin + (int64_t)(more % seen) : (int64_t)(more % (uint64_t)sequence->query_len)};
+                          seen ? rows.begin + (int64_t)(more % seen)
+                               : (int64_t)(more % (uint64_t)sequence->query_len)};
 }
 
 static bool readings_differ(const struct attention_problem *p, const struct probe *at)
@@ -246,9 +248,11 @@ static void report_statistics(const struct attention_problem *p, enum ag_softmax
     if (survey.bad > 0) {
         ag_report(operator_name,
                   "softmaxMax/softmaxSum inconsistent, first bad (b,n,s) = (%" PRId64 ",%" PRId64 ",%" PRId64
-                  "): sum of P is %.6g, want 1; %" PRId64 " of %" PRId64 " sampled rows are bad in the order %s, the order"
-                  " that fits all: %s", survey.first.sequence->batch, survey.first.head, survey.first.row,
-                  survey.first_sum, survey.bad, survey.samples, attention_layout_name(layout), other_fit(&survey));
+                  "): sum of P is %.6g, want 1; %" PRId64 " of %" PRId64
+                  " sampled rows are bad in the order %s, the order"
+                  " that fits all: %s",
+                  survey.first.sequence->batch, survey.first.head, survey.first.row, survey.first_sum, survey.bad,
+                  survey.samples, attention_layout_name(layout), other_fit(&survey));
     }
 }
 
