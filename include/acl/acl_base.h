@@ -21,7 +21,7 @@ extern "C" {
 
 /* Marks what the shared library exports. */
 #ifndef ACL_FUNC_VISIBILITY
-#define ACL_FUNC_VISIBILITY __attribute__((visibility("default")))
+#    define ACL_FUNC_VISIBILITY __attribute__((visibility("default")))
 #endif
 
 /* Version of the acl interface that these headers follow (the library's own: aclgrad_version). */
@@ -98,11 +98,7 @@ typedef enum {
 
 typedef enum { ACL_DEBUG = 0, ACL_INFO = 1, ACL_WARNING = 2, ACL_ERROR = 3 } aclLogLevel;
 
-typedef enum {
-    ACL_MEMTYPE_DEVICE = 0,
-    ACL_MEMTYPE_HOST = 1,
-    ACL_MEMTYPE_HOST_COMPILE_INDEPENDENT = 2
-} aclMemType;
+typedef enum { ACL_MEMTYPE_DEVICE = 0, ACL_MEMTYPE_HOST = 1, ACL_MEMTYPE_HOST_COMPILE_INDEPENDENT = 2 } aclMemType;
 
 /* --- status codes -------------------------------------------------------------------------------------- */
 

@@ -1,12 +1,17 @@
 /* acl: the run time. Start and end, device, contexts, streams, events, memory, options, callbacks.
  *
  * The device is the host. One device (id 0), one address space, and streams that run a task inside the call that
- * submits it; with ACLGRAD_ASYNC=1 every stream has a worker thread and submitting returns at once. Neither aclInit nor
- * a context is needed to run an operator.
+ * submits it; with ACLGRAD_ASYNC=1 every stream has a worker thread and submitting returns at once. Neither
+ * aclInit nor a context is needed to run an operator: in a thread without context a null stream means "at once, in
+ * this thread" (with ACLGRAD_DEBUG=1 every call that uses the device or a stream then gives 107002, as on the
+ * device).
  *
- * Streams, events and contexts are handles of a checked table. What is null where a handle is needed gives 100000, what
- * is no live handle of the right kind gives 107017: also a destroyed one, a handle of another kind, or the address
- * of a variable that holds the handle. Nothing is touched then.
+ * Streams, events and contexts are handles of a checked table. What is null where a handle is needed gives 100000,
+ * what is no live handle of the right kind gives 107017: also a destroyed one, a handle of another kind, or the
+ * address of a variable that holds the handle. Nothing is touched then. A child process of fork() may go on using
+ * everything: what was queued in workers at that moment is done by the parent alone.
+ *
+ * A function that waits for a stream gives 107000 when it is called by a task of that stream.
  *
  * All functions are thread-safe. The current context and the text of aclGetRecentErrMsg belong to the thread. */
 #ifndef ACL_RT_H
@@ -150,22 +155,25 @@ typedef void (*aclrtHostFunc)(void *args);
 
 /* --- start and end ------------------------------------------------------------------------------------- */
 
-/* Counts one user of the library. `configPath`: null, or a file that is tried for reading and otherwise ignored.
- * 0 the first time; 100002 every later time, which adds a reference and may be ignored; 100003 the file cannot be read;
- * 100000 an ACLGRAD_* variable of the environment has a bad value. */
+/* Counts one user of the library. `configPath`: null, or a file that is tried for reading and otherwise ignored. 0
+ * the first time; 100002 every later time, which adds a reference and may be ignored; 100003 the file cannot be
+ * read; 100000 an ACLGRAD_* variable of the environment has a bad value. */
 ACL_FUNC_VISIBILITY aclError aclInit(const char *configPath);
 
 /* Ends all use, however often aclInit was called; streams that are left are waited for and released, and so are
- * contexts and events. Memory of aclrtMalloc, tensors and executors stay valid. aclInit may follow.
- * 0, also when aclInit was never called; 100037 a second time without aclInit in between. */
+ * contexts and events. Memory of aclrtMalloc, tensors and executors stay valid. aclInit may follow. Never delays.
+ * With ACLGRAD_DEBUG=1 one line on stderr tells what the program has not given back. 0, also when aclInit was
+ * never called; 100037 a second time without aclInit in between; 361001 a task had failed and nobody has
+ * synchronised since (all is ended all the same). */
 ACL_FUNC_VISIBILITY aclError aclFinalize(void);
 
 /* Takes one reference back and, with the last one, finalises. *refCount (may be null) becomes the number left.
- * 0; 100037 there is none left. */
+ * 0; 100037 there is none left; 361001 as aclFinalize. */
 ACL_FUNC_VISIBILITY aclError aclFinalizeReference(uint64_t *refCount);
 
-/* The text of this thread's last failure, or null; the call clears it. It starts with EZ1001 (a bad argument) or
- * EZ9999 (anything else) and the function's name. Valid until the thread's next call into the library. */
+/* The text of this thread's last failure, or null; the call clears it. It starts with EZ1001, or EZ9999 for what
+ * is not the caller's doing (out of memory, internal), and the function's name. Calls that succeed leave it alone.
+ * Valid until the thread's next call into the library. */
 ACL_FUNC_VISIBILITY const char *aclGetRecentErrMsg(void);
 
 /* --- device -------------------------------------------------------------------------------------------- */
@@ -198,8 +206,8 @@ ACL_FUNC_VISIBILITY aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout);
 /* ACL_HOST: programs copy their data to the device and back, as on a real one. 0; 100000 null. */
 ACL_FUNC_VISIBILITY aclError aclrtGetRunMode(aclrtRunMode *runMode);
 
-/* "Ascend910B1", so that programs that look at it take the path of the products that have these operators; the variable
- * ACLGRAD_SOC_NAME, where it is set, says otherwise. The text lives for ever. */
+/* "Ascend910B1", so that programs that look at it take the path of the products that have these operators; the
+ * variable ACLGRAD_SOC_NAME, where it is set, says otherwise. Valid until that variable changes. */
 ACL_FUNC_VISIBILITY const char *aclrtGetSocName(void);
 
 /* The host's memory, whatever attr says. 0; 100000 a pointer is null or attr is unknown. */
@@ -230,29 +238,32 @@ ACL_FUNC_VISIBILITY aclError aclrtGetCurrentContext(aclrtContext *context);
 
 /* --- streams ------------------------------------------------------------------------------------------- */
 
-/* A stream of the current context; without one, of the device's default context, which is then made. Tasks of one stream
- * run in order. 0; 100000 null; 207001 out of memory; 207008 no thread for it (ACLGRAD_ASYNC=1). */
+/* A stream of the current context; without one, of the device's default context, which is then made. Tasks of one
+ * stream run in order. 0; 100000 null; 207001 out of memory. With ACLGRAD_ASYNC=1 the stream's thread starts with
+ * its first task, whose submission gives 207008 when there is none to be had. */
 ACL_FUNC_VISIBILITY aclError aclrtCreateStream(aclrtStream *stream);
 
 /* The same; any priority is accepted and ignored. 107000 a flag that is none of ACL_STREAM_*. */
 ACL_FUNC_VISIBILITY aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag);
 
-/* Waits for queued work, then frees. 0; 100000 null; 107017 not a live stream; 107003 the thread's current context is
- * another one than the stream's; 107000 a context's default stream; 361001 a task had failed (the stream is gone all the same). */
+/* Waits for queued work, then frees. 0; 100000 null; 107017 not a live stream; 107003 the thread's current context
+ * is another one than the stream's; 107000 a context's default stream; 361001 a task had failed (the stream is
+ * gone all the same). */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyStream(aclrtStream stream);
 
 /* The same, but work that has not begun is dropped. */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyStreamForce(aclrtStream stream);
 
-/* 0; 100000 status null; 107017 not a live stream. Null: the current context's default stream, as in all functions
- * below (107002 without a context). */
+/* Whether all is done that was submitted. 0; 100000 status null; 107017 not a live stream. Null: the current
+ * context's default stream, as in all functions below. */
 ACL_FUNC_VISIBILITY aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status);
 
 /* Drops the work that has not begun, waits for the task that runs. */
 ACL_FUNC_VISIBILITY aclError aclrtStreamAbort(aclrtStream stream);
 
-/* Waits until all that was submitted before is done. 0; 107017 not a live stream; 107002 null without a context; 361001 a
- * task failed since the last synchronisation, with its text in aclGetRecentErrMsg. */
+/* Waits until all that was submitted before is done. 0; 107017 not a live stream; 361001 a task failed since the last
+ * synchronisation, with its text in aclGetRecentErrMsg (a synchronous stream's task tells its failure at once,
+ * to whom submits it). */
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeStream(aclrtStream stream);
 
 /* The same for at most `timeout` milliseconds (-1: for ever; 0: look and return; below -1: 107000); 507046 when the
@@ -264,12 +275,12 @@ ACL_FUNC_VISIBILITY aclError aclrtSetStreamFailureMode(aclrtStream stream, uint6
 
 /* --- memory -------------------------------------------------------------------------------------------- */
 
-/* Memory whose content reads as zeros until written, 64-byte aligned. As on the device, as many bytes again can be read
- * behind it (they read as zeros as long as nobody writes there), which some programs rely on.
- * 0; 100000 devPtr null or size 0; 207001 out of memory. Any policy is accepted. Never waits. Free with aclrtFree. */
+/* Memory whose content reads as zeros until written, 64-byte aligned. As on the device, as many bytes again can be
+ * read behind it (they read as zeros as long as nobody writes there), which some programs rely on. 0; 100000
+ * devPtr null or size 0; 207001 out of memory. Any policy is accepted. Never waits. Free with aclrtFree. */
 ACL_FUNC_VISIBILITY aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
 
-/* At once, without waiting for streams: synchronise first. 0; 100000 null; 107017 not the start of live
+/* At once, without waiting for streams: synchronise first. 0; 100000 null; 107000 not the start of live
  * memory of aclrtMalloc or aclrtMallocHost. */
 ACL_FUNC_VISIBILITY aclError aclrtFree(void *devPtr);
 
@@ -282,20 +293,23 @@ ACL_FUNC_VISIBILITY aclError aclrtMallocAlign32(void **devPtr, size_t size, aclr
 ACL_FUNC_VISIBILITY aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
 ACL_FUNC_VISIBILITY aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy,
                                                 aclrtMallocConfig *cfg);
-ACL_FUNC_VISIBILITY aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type,
-                                               void **devPtr);
+ACL_FUNC_VISIBILITY aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr);
 
 /* Copies now, without waiting for streams; the ranges may overlap. `kind` has no effect beyond its check.
- * 0, also for count 0; 100000 dst or src null, or kind none of 0..5; 107000 count above destMax. */
+ * 0, also for count 0; 100000 dst or src null, or kind none of 0..5; 107000 count above destMax, or so large that the
+ * copy would leave memory of aclrtMalloc and what lies behind it. */
 ACL_FUNC_VISIBILITY aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count,
                                          aclrtMemcpyKind kind);
 
-/* The same in order on a stream (null: the current context's default stream). Both ranges must live until it is
- * synchronised. Also 107017 not a live stream. */
+/* The same in order on a stream (null: the current context's default stream). Memory of aclrtMalloc and
+ * aclrtMallocHost must live until the stream is synchronised; with any other memory the copy is over when the call
+ * returns. Also 107017 not a live stream; 207001 out of memory (ACLGRAD_ASYNC=1). */
 ACL_FUNC_VISIBILITY aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count,
                                               aclrtMemcpyKind kind, aclrtStream stream);
 
-/* 0, also for count 0; 100000 devPtr null; 107000 count above maxCount. */
+/* Sets `count` bytes to the low 8 bits of value: now, or in order on a stream. 0, also for count 0; 100000 devPtr
+ * null; 107000 count above maxCount, or leaving the allocation; Async also 107017 not a live stream, 207001 out of
+ * memory. */
 ACL_FUNC_VISIBILITY aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count);
 ACL_FUNC_VISIBILITY aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count,
                                               aclrtStream stream);
@@ -309,10 +323,10 @@ ACL_FUNC_VISIBILITY aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const 
 
 /* --- events -------------------------------------------------------------------------------------------- */
 
-/* An event remembers one point of one stream: aclrtRecordEvent sets it to all that was submitted to the stream so far,
- * with the time at which that is done. Recording again moves it. Flags: ACL_EVENT_*; without one of TIME_LINE or
- * aclrtCreateEvent there is no time stamp.
- * 0; 100000 event null; 107000 an unknown flag; 207001 out of memory. Destroy with aclrtDestroyEvent. */
+/* An event remembers one point of one stream: aclrtRecordEvent sets it to all that was submitted to the stream so
+ * far, with the time at which that is done. Recording again moves it. Flags: ACL_EVENT_*; without one of TIME_LINE
+ * or aclrtCreateEvent there is no time stamp. 0; 100000 event null; 107000 an unknown flag; 207001 out of memory.
+ * Destroy with aclrtDestroyEvent. */
 ACL_FUNC_VISIBILITY aclError aclrtCreateEvent(aclrtEvent *event);
 ACL_FUNC_VISIBILITY aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag);
 ACL_FUNC_VISIBILITY aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag);
@@ -320,14 +334,15 @@ ACL_FUNC_VISIBILITY aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint3
 /* Allowed before completion: waits that are queued still see it. 0; 100000 null; 107017 not a live event. */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyEvent(aclrtEvent event);
 
-/* 0; 100000 event null; 107017 not a live event or stream; 107002 stream null without a context. */
+/* 0; 100000 event null; 107017 not a live event or stream; 207001 out of memory. */
 ACL_FUNC_VISIBILITY aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream);
 
-/* Back to never recorded, in order on the stream. Codes as aclrtRecordEvent. */
+/* Back to never recorded; what was submitted before, and waits for it, is not disturbed. Codes as
+ * aclrtRecordEvent. */
 ACL_FUNC_VISIBILITY aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream);
 
-/* What is submitted to the stream afterwards waits for the event's point as it is now; nothing to wait for where it was
- * never recorded. Codes as aclrtRecordEvent. */
+/* What is submitted to the stream afterwards waits for the event's point as it is now; nothing to wait for where
+ * it was never recorded. Codes as aclrtRecordEvent. */
 ACL_FUNC_VISIBILITY aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event);
 
 /* Waits in the calling thread. 0, also for an event that was never recorded; 100000 null; 107017 not a live event. */
@@ -337,7 +352,7 @@ ACL_FUNC_VISIBILITY aclError aclrtSynchronizeEvent(aclrtEvent event);
  * time is over. */
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout);
 
-/* Whether the point is reached; an event that was never recorded counts as complete. 0; 100000 a pointer is null;
+/* Whether the point is reached; NOT_READY for an event that was never recorded. 0; 100000 a pointer is null;
  * 107017 not a live event. */
 ACL_FUNC_VISIBILITY aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status);
 ACL_FUNC_VISIBILITY aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status);
@@ -345,8 +360,9 @@ ACL_FUNC_VISIBILITY aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus 
 /* Whether all aclrtStreamWaitEvent on it are over. Codes as above. */
 ACL_FUNC_VISIBILITY aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *status);
 
-/* Milliseconds from one event to another. 0; 100000 a pointer is null; 107017 not live events; 107006 one was made without
- * time stamp, never recorded, or is not complete; 107007 endEvent lies before startEvent. */
+/* Milliseconds from one event to another. 0; 100000 a pointer is null; 107017 not live events; 107006 one was made
+ * without time stamp, never recorded, not reached yet, or dropped with its stream's work; 107007 endEvent lies
+ * before startEvent. */
 ACL_FUNC_VISIBILITY aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent);
 
 /* Microseconds of a steady clock. Codes as aclrtEventElapsedTime. */
@@ -365,8 +381,8 @@ ACL_FUNC_VISIBILITY aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *va
 
 /* --- callbacks ----------------------------------------------------------------------------------------- */
 
-/* Calls fn(args) in order on the stream. It must not call into this library.
- * 0; 100000 fn null; 107017 not a live stream; 107002 stream null without a context. */
+/* Calls fn(args) in order on the stream. fn must not wait for streams.
+ * 0; 100000 fn null; 107017 not a live stream; 207001 out of memory, 207008 no thread (ACLGRAD_ASYNC=1). */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args);
 
 /* Not supported: 200006 always; use aclrtLaunchHostFunc. */

@@ -16,18 +16,20 @@ extern "C" {
 /* "0.1.0"; the text lives for ever. */
 ACL_FUNC_VISIBILITY const char *aclgrad_version(void);
 
-/* Threads that one operator may use: 1 to 1024. Default: ACLGRAD_THREADS, else OMP_NUM_THREADS, else the CPUs that the
- * process may use (container quotas respected). Results do not depend on it, bit for bit. */
+/* Threads that one operator may use: 1 to 1024. Default: ACLGRAD_THREADS, else OMP_NUM_THREADS, else the CPUs that
+ * the process may use (container quotas respected). Results do not depend on it, bit for bit. */
 ACL_FUNC_VISIBILITY aclnnStatus aclgrad_set_threads(int threads);
 ACL_FUNC_VISIBILITY int aclgrad_get_threads(void);
 
-/* Instruction set of the kernels: "scalar", "avx2", "avx512" or "avx512bf16", where the CPU has it (161002 else, and the
- * text lists the possible ones). Default: ACLGRAD_ISA, else the fastest. The name handed out lives for ever. */
+/* Instruction set of the kernels: "scalar", "avx2", "avx512" or "avx512bf16", where the CPU has it (161002 else,
+ * and the text lists the possible ones). Default: ACLGRAD_ISA, else the fastest. The name handed out lives for
+ * ever. */
 ACL_FUNC_VISIBILITY aclnnStatus aclgrad_set_instruction_set(const char *name);
 ACL_FUNC_VISIBILITY const char *aclgrad_get_instruction_set(void);
 
 /* DOCUMENTED refuses what the vendor's documents refuse, so that what runs here runs on the device; EXTENDED lifts
- * the limits that are not mathematical (each operator's header lists them). Default: ACLGRAD_LIMITS, else DOCUMENTED. */
+ * the limits that are not mathematical (each operator's header lists them). Default: ACLGRAD_LIMITS, else
+ * DOCUMENTED. */
 typedef enum { ACLGRAD_LIMITS_DOCUMENTED = 0, ACLGRAD_LIMITS_EXTENDED = 1 } aclgradLimits;
 
 ACL_FUNC_VISIBILITY aclnnStatus aclgrad_set_limits(aclgradLimits limits);

@@ -18,7 +18,7 @@ extern "C" {
 
 /* Programs that declare these types themselves do it under the same guard. */
 #ifndef ACLNN_META
-#define ACLNN_META
+#    define ACLNN_META
 typedef struct aclTensor aclTensor;
 typedef struct aclScalar aclScalar;
 typedef struct aclIntArray aclIntArray;
@@ -28,9 +28,9 @@ typedef struct aclTensorList aclTensorList;
 typedef struct aclScalarList aclScalarList;
 typedef struct aclOpExecutor aclOpExecutor;
 typedef int32_t aclnnStatus;
-#ifdef __cplusplus
+#    ifdef __cplusplus
 constexpr aclnnStatus OK = 0;
-#endif
+#    endif
 #endif
 
 /* --- tensors ------------------------------------------------------------------------------------------- */
@@ -42,7 +42,8 @@ constexpr aclnnStatus OK = 0;
  *     viewDims, viewDimsNum        shape; rank 0 (a scalar) to 8; a dim may be 0, never negative
  *     stride                       elements, one per dim, 0 or positive; null: row-major contiguous
  *     offset                       elements, 0 or positive
- *     storageDims, storageDimsNum  the block of memory: operators refuse a view that leaves it (161002); rank 0: unknown
+ *     storageDims, storageDimsNum  the block of memory: operators refuse a view that leaves it (161002); rank 0:
+ *                                  unknown
  *     tensorData                   may be null and set later (aclSetRawTensorAddr, aclSetInputTensorAddr, ...)
  *
  * Returns null, with a text in aclGetRecentErrMsg, when a rank is positive and its dims are null, a rank is above 8,
@@ -50,24 +51,23 @@ constexpr aclnnStatus OK = 0;
  * The caller destroys the tensor with aclDestroyTensor, as early as phase 2 of its operator has returned. */
 ACL_FUNC_VISIBILITY aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType,
                                                const int64_t *stride, int64_t offset, aclFormat format,
-                                               const int64_t *storageDims, uint64_t storageDimsNum,
-                                               void *tensorData);
+                                               const int64_t *storageDims, uint64_t storageDimsNum, void *tensorData);
 
 /* Describes the tensor anew, as aclCreateTensor would. On failure the tensor keeps its old description.
  * 0; 161001 tensor null; 161002 not a live tensor, or a description that aclCreateTensor refuses. */
 ACL_FUNC_VISIBILITY aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t viewDimsNum,
                                               aclDataType dataType, const int64_t *stride, int64_t offset,
-                                              aclFormat format, const int64_t *storageDims,
-                                              uint64_t storageDimsNum, void *tensorDataAddr);
+                                              aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum,
+                                              void *tensorDataAddr);
 
 /* 0 (null included: nothing to do); 161002 what is no live tensor, also one that a tensor list has taken over. */
 ACL_FUNC_VISIBILITY aclnnStatus aclDestroyTensor(const aclTensor *tensor);
 
-/* The three below hand out a new array that the caller frees with delete[] (in C: with free). It comes from the
- * program's operator new[] where there is one, else from malloc. Rank 0 gives an array of no elements.
- * 0; 161001 an argument is null; 161002 not a live tensor; 561101 out of memory. */
-ACL_FUNC_VISIBILITY aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims,
-                                                uint64_t *viewDimsNum);
+/* The three below hand out a new array that the caller frees with delete[]. It comes from the process's operator
+ * new[] where there is one, else from malloc: so a C program frees it with free (under an address sanitizer, which
+ * brings an operator new[], with alloc_dealloc_mismatch=0). Rank 0 gives an array of no elements. 0; 161001 an
+ * argument is null; 161002 not a live tensor; 561101 out of memory. */
+ACL_FUNC_VISIBILITY aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_t *viewDimsNum);
 ACL_FUNC_VISIBILITY aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims,
                                                    uint64_t *storageDimsNum);
 ACL_FUNC_VISIBILITY aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue,
@@ -109,8 +109,8 @@ ACL_FUNC_VISIBILITY aclnnStatus aclGetBoolArraySize(const aclBoolArray *array, u
 /* --- lists --------------------------------------------------------------------------------------------- */
 
 /* Copies the handles and takes the objects over: destroying the list destroys them, so do not destroy them again.
- * Null entries are kept. Null when value is null with size > 0, an entry is neither null nor a live object, one object
- * stands twice or is in another list, or memory runs out; then nothing is taken over. */
+ * Null entries are kept. Null when value is null with size > 0, an entry is neither null nor a live object, one
+ * object stands twice or is in another list, or memory runs out; then nothing is taken over. */
 ACL_FUNC_VISIBILITY aclTensorList *aclCreateTensorList(const aclTensor *const *value, uint64_t size);
 ACL_FUNC_VISIBILITY aclScalarList *aclCreateScalarList(const aclScalar *const *value, uint64_t size);
 
@@ -126,23 +126,23 @@ ACL_FUNC_VISIBILITY aclnnStatus aclGetScalarListSize(const aclScalarList *scalar
  * executor; phase 2 (aclnnX) runs it and consumes it, whatever phase 2 returns. One executor belongs to one thread
  * at a time. */
 
-/* Lets phase 2 run any number of times without consuming; call right after phase 1, and aclDestroyAclOpExecutor at the
- * end. 0; 561103 executor null; 161002 not a live executor. */
+/* Lets phase 2 run any number of times without consuming; call right after phase 1, and aclDestroyAclOpExecutor at
+ * the end. 0; 561103 executor null; 161002 not a live executor. */
 ACL_FUNC_VISIBILITY aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor);
 
 /* For repeatable executors, and for those that never reach phase 2. A queued task keeps what it needs.
  * 0; 561103 executor null; 161002 not a live executor. */
 ACL_FUNC_VISIBILITY aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor);
 
-/* Moves one tensor of an executor to other memory (`addr`, without the offset) for the next phase 2. `index` counts
- * the operator's tensor parameters in the order of its phase 1: inputs, or outputs, or (aclSetTensorAddr) inputs and
- * then outputs. `tensor` is the tensor of phase 1, or any other live or destroyed one: it is not looked at beyond null.
- * 0; 561103 executor, tensor or addr null; 161002 not a live executor, index out of range, or a tensor that was
- * null in phase 1. */
-ACL_FUNC_VISIBILITY aclnnStatus aclSetInputTensorAddr(aclOpExecutor *executor, const size_t index,
-                                                      aclTensor *tensor, void *addr);
-ACL_FUNC_VISIBILITY aclnnStatus aclSetOutputTensorAddr(aclOpExecutor *executor, const size_t index,
-                                                       aclTensor *tensor, void *addr);
+/* Moves one tensor of an executor to other memory (`addr`, without the offset) for the next phase 2. `index`
+ * counts the operator's tensor parameters in the order of its phase 1: inputs, or outputs, or (aclSetTensorAddr)
+ * inputs and then outputs. `tensor` is the tensor of phase 1, or any other live or destroyed one: it is not looked
+ * at beyond null. 0; 561103 executor, tensor or addr null; 161002 not a live executor, index out of range, or a
+ * tensor that was null in phase 1. */
+ACL_FUNC_VISIBILITY aclnnStatus aclSetInputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor,
+                                                      void *addr);
+ACL_FUNC_VISIBILITY aclnnStatus aclSetOutputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor,
+                                                       void *addr);
 ACL_FUNC_VISIBILITY aclnnStatus aclSetTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor,
                                                  void *addr);
 
@@ -159,10 +159,10 @@ ACL_FUNC_VISIBILITY aclnnStatus aclSetDynamicTensorAddr(aclOpExecutor *executor,
                                                         void *addr);
 
 /* Other names of the six functions above. */
-ACL_FUNC_VISIBILITY aclnnStatus AclSetInputTensorAddr(aclOpExecutor *executor, const size_t index,
-                                                      aclTensor *tensor, void *addr);
-ACL_FUNC_VISIBILITY aclnnStatus AclSetOutputTensorAddr(aclOpExecutor *executor, const size_t index,
-                                                       aclTensor *tensor, void *addr);
+ACL_FUNC_VISIBILITY aclnnStatus AclSetInputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor,
+                                                      void *addr);
+ACL_FUNC_VISIBILITY aclnnStatus AclSetOutputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor,
+                                                       void *addr);
 ACL_FUNC_VISIBILITY aclnnStatus AclSetTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor,
                                                  void *addr);
 ACL_FUNC_VISIBILITY aclnnStatus AclSetDynamicInputTensorAddr(aclOpExecutor *executor, size_t irIndex,
@@ -177,8 +177,7 @@ ACL_FUNC_VISIBILITY aclnnStatus AclSetDynamicTensorAddr(aclOpExecutor *executor,
 
 /* Not supported on a host: 200006 always. */
 ACL_FUNC_VISIBILITY aclnnStatus aclDumpOpTensors(const char *opType, const char *opName, aclTensor **tensors,
-                                                 size_t inputTensorNum, size_t outputTensorNum,
-                                                 aclrtStream stream);
+                                                 size_t inputTensorNum, size_t outputTensorNum, aclrtStream stream);
 
 #ifdef __cplusplus
 }

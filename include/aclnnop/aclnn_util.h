@@ -2,6 +2,6 @@
 #ifndef ACLNN_UTIL_H
 #define ACLNN_UTIL_H
 #ifndef ACLNN_API
-#define ACLNN_API __attribute__((visibility("default")))
+#    define ACLNN_API __attribute__((visibility("default")))
 #endif
 #endif

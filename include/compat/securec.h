@@ -21,16 +21,16 @@ extern "C" {
 typedef int errno_t;
 
 #ifndef EOK
-#define EOK 0
+#    define EOK 0
 #endif
 #ifndef EINVAL_AND_RESET
-#define EINVAL_AND_RESET 150
+#    define EINVAL_AND_RESET 150
 #endif
 #ifndef ERANGE_AND_RESET
-#define ERANGE_AND_RESET 162
+#    define ERANGE_AND_RESET 162
 #endif
 #ifndef EOVERLAP_AND_RESET
-#define EOVERLAP_AND_RESET 182
+#    define EOVERLAP_AND_RESET 182
 #endif
 
 #define SECUREC_MEM_MAX_LEN    ((size_t)0x7fffffff)

@@ -99,8 +99,7 @@ aclnnStatus aclGetBoolArraySize(const aclBoolArray *array, uint64_t *size)
     return get_size(AG_HANDLE_BOOL_ARRAY, array, "array", size);
 }
 
-ag_status ag_int_array_values(const aclIntArray *handle, const char *argument, const int64_t **values,
-                              int64_t *count)
+ag_status ag_int_array_values(const aclIntArray *handle, const char *argument, const int64_t **values, int64_t *count)
 {
     struct array *array;
     *values = NULL;
@@ -175,8 +174,7 @@ static ag_status claim_entry(enum ag_handle_kind kind, const void *handle, uint6
     return AG_OK;
 }
 
-static void *create_list(enum ag_handle_kind kind, enum ag_handle_kind of, const void *const *entries,
-                         uint64_t size)
+static void *create_list(enum ag_handle_kind kind, enum ag_handle_kind of, const void *const *entries, uint64_t size)
 {
     for (uint64_t i = 0; entries && i < size; ++i) {
         if (claim_entry(of, entries[i], i) != AG_OK) {

@@ -13,7 +13,8 @@ ag_status ag_checked_allocations(const struct ag_operator *op, void *plan);
 /* The same for the workspace. */
 ag_status ag_checked_workspace(const void *workspace, uint64_t bytes);
 
-/* Makes every element of every output that overlaps no input NaN: what is read before the stream is synchronised shows. */
+/* Makes every element of every output that overlaps no input NaN: what is read before the stream is synchronised
+ * shows. */
 void ag_checked_spoil_outputs(const struct ag_operator *op, void *plan);
 
 #endif

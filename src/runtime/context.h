@@ -15,10 +15,10 @@ struct ag_stream;
 
 struct ag_context {
     aclrtContext handle;
-    struct ag_context *next;    /* of all contexts of the process */
-    struct ag_stream *streams;  /* the default stream among them */
+    struct ag_context *next;   /* of all contexts of the process */
+    struct ag_stream *streams; /* the default stream among them */
     struct ag_stream *default_stream;
-    bool is_default;            /* the device's, which aclrtSetDevice makes */
+    bool is_default; /* the device's, which aclrtSetDevice makes */
     bool has_option[AG_OPTION_COUNT];
     int64_t options[AG_OPTION_COUNT];
 };
@@ -45,7 +45,8 @@ void ag_context_bind(const struct ag_context *context);
  * theirs had failed and nobody has synchronised since. */
 ag_status ag_context_close(struct ag_context *context);
 
-/* This thread is running a task of one of its streams (NULL: of any context's), so it cannot wait for them: 107000. */
+/* This thread is running a task of one of its streams (NULL: of any context's), so it cannot wait for them:
+ * 107000. */
 ag_status ag_context_check_not_inside(const struct ag_context *context);
 
 /* Waits until another thread has got further, after ag_handle_remove has found that it was faster. */

@@ -62,8 +62,8 @@ aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, a
     return run_copy(&copy);
 }
 
-/* Ordinary host memory (the stack, malloc) may be gone as soon as the call returns: programs for the device count on the
- * copy being over by then. */
+/* Ordinary host memory (the stack, malloc) may be gone as soon as the call returns: programs for the device count
+ * on the copy being over by then. */
 static bool is_ours(const void *address)
 {
     struct ag_memory_block block;

@@ -18,9 +18,9 @@
 #include "runtime/handle.h"
 
 /* Guarded by AG_LOCK_RUNTIME. */
-static uint64_t users;           /* aclInit calls that count */
-static bool was_initialised;     /* ever */
-static uint64_t device_users;    /* aclrtSetDevice calls that count */
+static uint64_t users;        /* aclInit calls that count */
+static bool was_initialised;  /* ever */
+static uint64_t device_users; /* aclrtSetDevice calls that count */
 
 /* --- start ----------------------------------------------------------------------------------------------- */
 
@@ -275,8 +275,8 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free_bytes, size_t *total)
     ag_error_enter(__func__);
     AG_REQUIRE(free_bytes, ACL_INVALID_PARAM, "free: null");
     AG_REQUIRE(total, ACL_INVALID_PARAM, "total: null");
-    AG_REQUIRE((int)attr >= 0 && (int)attr <= (int)ACL_MEM_P2P_HUGE1G, ACL_INVALID_PARAM, "attr: got %d, want 0 to %d",
-               (int)attr, (int)ACL_MEM_P2P_HUGE1G);
+    AG_REQUIRE((int)attr >= 0 && (int)attr <= (int)ACL_MEM_P2P_HUGE1G, ACL_INVALID_PARAM,
+               "attr: got %d, want 0 to %d", (int)attr, (int)ACL_MEM_P2P_HUGE1G);
     const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
     const size_t available = read_available_bytes();
     *total = (size_t)sysconf(_SC_PHYS_PAGES) * page_bytes;

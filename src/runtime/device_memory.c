@@ -3,7 +3,7 @@
  * allocation has slack as large as itself that reads as zeros.
  *
  *     small:  | size, rounded up to 64 |  the same again + 64, zeroed  |                          one heap block
- *     large:  | size, rounded up to 2 MiB, zero pages | the same again, read-only zero pages |   mapped, 2 MiB aligned
+ *     large:  | size, rounded up to 2 MiB, zero pages | the same again, read-only zero pages |   mapped
  *
  * Slack pages that nobody touches cost address space only. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS, madvise */
@@ -206,8 +206,8 @@ static ag_status release(const char *argument, const void *address)
 {
     struct block block;
     AG_REQUIRE(address, ACL_INVALID_PARAM, "%s: null", argument);
-    AG_REQUIRE(leave((uintptr_t)address, &block), RT_PARAM_INVALID,
-               "%s: got %p, not the start of a live allocation", argument, address);
+    AG_REQUIRE(leave((uintptr_t)address, &block), RT_PARAM_INVALID, "%s: got %p, not the start of a live allocation",
+               argument, address);
     give_back(&block);
     return AG_OK;
 }

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Where an allocation lies: [begin, end) as the program asked for, then up to `writable` and then up to `readable` bytes
- * that are owned, too. */
+/* Where an allocation lies: [begin, end) as the program asked for, then up to `writable` and then up to `readable`
+ * bytes that are owned, too. */
 struct ag_memory_block {
     uintptr_t begin, end, writable, readable;
 };

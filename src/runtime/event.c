@@ -80,8 +80,7 @@ static ag_status create(aclrtEvent *handle, uint32_t flags)
     const uint32_t known = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE |
                            ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL | ACL_EVENT_IPC;
     AG_REQUIRE(handle, ACL_INVALID_PARAM, "event: null");
-    AG_REQUIRE((flags & ~known) == 0, RT_PARAM_INVALID, "flag: got 0x%" PRIx32 ", want a set of ACL_EVENT_*",
-               flags);
+    AG_REQUIRE((flags & ~known) == 0, RT_PARAM_INVALID, "flag: got 0x%" PRIx32 ", want a set of ACL_EVENT_*", flags);
     AG_TRY(ag_context_check_thread());
     struct event *event = ag_alloc_zeroed(sizeof *event);
     if (event) {
@@ -400,8 +399,8 @@ static ag_status get_time(aclrtEvent handle, const char *argument, int64_t *time
 {
     struct event *event;
     AG_TRY(find(handle, argument, &event));
-    AG_REQUIRE(event->flags & ACL_EVENT_TIME_LINE, RT_EVENT_TIMESTAMP_INVALID,
-               "%s: made without ACL_EVENT_TIME_LINE", argument);
+    AG_REQUIRE(event->flags & ACL_EVENT_TIME_LINE, RT_EVENT_TIMESTAMP_INVALID, "%s: made without ACL_EVENT_TIME_LINE",
+               argument);
     AG_REQUIRE(event->point, RT_EVENT_TIMESTAMP_INVALID, "%s: never recorded", argument);
     AG_REQUIRE(event->point->is_done && event->point->time_ns, RT_EVENT_TIMESTAMP_INVALID, "%s: not reached yet",
                argument);

@@ -49,8 +49,7 @@ static struct executor *new_executor(const struct ag_operator *op, const void *p
 {
     const uint64_t plan_at = round_up(sizeof(struct executor));
     const uint64_t tables_at = plan_at + round_up(op->plan_bytes);
-    struct executor *executor =
-        table_bytes < SIZE_MAX / 2 ? ag_alloc((size_t)(tables_at + table_bytes)) : NULL;
+    struct executor *executor = table_bytes < SIZE_MAX / 2 ? ag_alloc((size_t)(tables_at + table_bytes)) : NULL;
     if (!executor) {
         return NULL;
     }
@@ -140,8 +139,7 @@ static ag_status check_run(const struct ag_operator *op, const struct executor *
     AG_REQUIRE(workspace || executor->workspace_bytes == 0, NULLPTR, "workspace: null, want %" PRIu64 " bytes",
                executor->workspace_bytes);
     AG_REQUIRE(workspace_size >= executor->workspace_bytes, INVALID,
-               "workspaceSize: got %" PRIu64 ", want at least %" PRIu64, workspace_size,
-               executor->workspace_bytes);
+               "workspaceSize: got %" PRIu64 ", want at least %" PRIu64, workspace_size, executor->workspace_bytes);
     AG_TRY(check_memory(executor));
     if (ag_config_get().is_debug) {
         AG_TRY(ag_checked_allocations(op, executor->plan));

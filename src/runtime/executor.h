@@ -22,10 +22,10 @@ struct ag_operand {
 
 /* An operator as the runtime sees it. All members but adopt and describe are required. */
 struct ag_operator {
-    const char *name;       /* "aclnnLightningIndexerGrad": phase 2's name, starts messages */
-    size_t plan_bytes;      /* sizeof the plan struct */
+    const char *name;  /* "aclnnLightningIndexerGrad": phase 2's name, starts messages */
+    size_t plan_bytes; /* sizeof the plan struct */
     const struct ag_operand *operands;
-    int inputs, outputs;    /* numbers of operands */
+    int inputs, outputs; /* numbers of operands */
 
     /* The plan was copied into the executor block, followed by `tables` (the table_bytes asked for, 64-byte
      * aligned): copy into them all that still points to the caller's memory, and build what phase 2 needs. The

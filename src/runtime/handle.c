@@ -79,8 +79,7 @@ void *ag_handle_create(enum ag_handle_kind kind, void *object)
     if (index >= 0) {
         struct slot *slot = slot_at(index);
         slot->generation = (slot->generation + 1) & GENERATION_MASK;
-        id = PREFIX << PREFIX_SHIFT | (uint64_t)kind << KIND_SHIFT | slot->generation << SLOT_BITS |
-             (uint64_t)index;
+        id = PREFIX << PREFIX_SHIFT | (uint64_t)kind << KIND_SHIFT | slot->generation << SLOT_BITS | (uint64_t)index;
         atomic_store_explicit(&slot->object, object, memory_order_relaxed);
         atomic_store_explicit(&slot->id, id, memory_order_release);
         atomic_fetch_add(&live_counts[kind], 1);
@@ -122,15 +121,32 @@ void *ag_handle_remove(enum ag_handle_kind kind, const void *handle)
 
 const char *ag_handle_describe(const void *handle)
 {
-    static const char *const live[AG_HANDLE_KINDS] = {
-        "",           "a live context",     "a live stream",    "a live event",       "a live tensor",
-        "a live tensor list", "a live scalar", "a live scalar list", "a live int array", "a live float array",
-        "a live bool array",  "a live executor", "a live data buffer"};
-    static const char *const stale[AG_HANDLE_KINDS] = {
-        "",                "a destroyed context", "a destroyed stream",      "a destroyed event",
-        "a destroyed tensor", "a destroyed tensor list", "a destroyed scalar", "a destroyed scalar list",
-        "a destroyed int array", "a destroyed float array", "a destroyed bool array",
-        "an executor that is used up or destroyed", "a destroyed data buffer"};
+    static const char *const live[AG_HANDLE_KINDS] = {"",
+                                                      "a live context",
+                                                      "a live stream",
+                                                      "a live event",
+                                                      "a live tensor",
+                                                      "a live tensor list",
+                                                      "a live scalar",
+                                                      "a live scalar list",
+                                                      "a live int array",
+                                                      "a live float array",
+                                                      "a live bool array",
+                                                      "a live executor",
+                                                      "a live data buffer"};
+    static const char *const stale[AG_HANDLE_KINDS] = {"",
+                                                       "a destroyed context",
+                                                       "a destroyed stream",
+                                                       "a destroyed event",
+                                                       "a destroyed tensor",
+                                                       "a destroyed tensor list",
+                                                       "a destroyed scalar",
+                                                       "a destroyed scalar list",
+                                                       "a destroyed int array",
+                                                       "a destroyed float array",
+                                                       "a destroyed bool array",
+                                                       "an executor that is used up or destroyed",
+                                                       "a destroyed data buffer"};
     const enum ag_handle_kind kind = kind_of((uintptr_t)handle);
     if (!handle) {
         return "null";
@@ -146,8 +162,7 @@ int64_t ag_handle_count(enum ag_handle_kind kind)
     return atomic_load(&live_counts[kind]);
 }
 
-void ag_handle_each(enum ag_handle_kind kind, void (*visit)(void *handle, void *object, void *context),
-                    void *context)
+void ag_handle_each(enum ag_handle_kind kind, void (*visit)(void *handle, void *object, void *context), void *context)
 {
     ag_lock(AG_LOCK_HANDLES);
     for (int64_t index = 0; index < slot_count; ++index) {

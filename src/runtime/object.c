@@ -48,8 +48,8 @@ ag_status ag_object_destroy(enum ag_handle_kind kind, const void *handle, const 
         return AG_OK;
     }
     AG_TRY(ag_object_get(kind, handle, argument, &object));
-    AG_REQUIRE(!atomic_load(&header_of(object)->is_claimed), INVALID,
-               "%s: belongs to a list, which destroys it", argument);
+    AG_REQUIRE(!atomic_load(&header_of(object)->is_claimed), INVALID, "%s: belongs to a list, which destroys it",
+               argument);
     object = ag_handle_remove(kind, handle);
     AG_REQUIRE(object, INVALID, "%s: another thread has destroyed it", argument);
     ag_free(header_of(object));

@@ -7,8 +7,8 @@
 #include "base/status.h"
 #include "runtime/handle.h"
 
-/* A new object of `bytes` (content undefined, for the caller to fill) and its handle; NULL, with a message, when out of
- * memory. */
+/* A new object of `bytes` (content undefined, for the caller to fill) and its handle; NULL, with a message, when
+ * out of memory. */
 void *ag_object_create(enum ag_handle_kind kind, size_t bytes, void **object);
 
 /* *object of a live handle. 161001 handle NULL; 161002 not a live one of that kind; the message names `argument`. */

@@ -11,8 +11,7 @@
 
 static ag_status check_not_inside(const struct ag_stream *stream)
 {
-    AG_REQUIRE(!ag_stream_is_running_here(stream), RT_PARAM_INVALID,
-               "stream: a task of it cannot wait for it");
+    AG_REQUIRE(!ag_stream_is_running_here(stream), RT_PARAM_INVALID, "stream: a task of it cannot wait for it");
     return AG_OK;
 }
 
@@ -45,8 +44,8 @@ aclError aclrtCreateStream(aclrtStream *stream)
 
 aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag)
 {
-    const uint32_t known = ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT |
-                           ACL_STREAM_HUGE | ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY;
+    const uint32_t known = ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT | ACL_STREAM_HUGE |
+                           ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY;
     (void)priority;
     ag_error_enter(__func__);
     AG_REQUIRE(stream, ACL_INVALID_PARAM, "stream: null");
@@ -100,8 +99,8 @@ static ag_status synchronize(aclrtStream handle, int32_t timeout)
         return AG_OK; /* without a context everything ran at once */
     }
     AG_TRY(check_not_inside(stream));
-    AG_REQUIRE(ag_stream_wait(stream, ag_deadline_ns(timeout)), RT_STREAM_SYNC_TIMEOUT, "stream: not finished after %d ms",
-               (int)timeout);
+    AG_REQUIRE(ag_stream_wait(stream, ag_deadline_ns(timeout)), RT_STREAM_SYNC_TIMEOUT,
+               "stream: not finished after %d ms", (int)timeout);
     return ag_stream_take_failure(stream);
 }
 

@@ -23,8 +23,8 @@ struct ag_task {
  * every case. */
 ag_status ag_stream_submit(aclrtStream stream, struct ag_task task);
 
-/* Waits until all that was submitted to the stream is done; failures of tasks stay where they are. A task of the stream
- * itself does not wait. */
+/* Waits until all that was submitted to the stream is done; failures of tasks stay where they are. A task of the
+ * stream itself does not wait. */
 ag_status ag_stream_settle(aclrtStream stream);
 
 /* The status that ag_stream_submit would give for the stream alone. */

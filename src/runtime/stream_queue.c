@@ -17,7 +17,7 @@ struct queued_task {
     struct queued_task *next;
     struct ag_task task;
     int64_t ticket;
-    bool is_dropped; /* its turn comes, but it does not run */
+    bool is_dropped;             /* its turn comes, but it does not run */
     _Alignas(16) char context[]; /* the task's own, when it is copied */
 };
 

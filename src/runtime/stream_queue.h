@@ -20,21 +20,22 @@ struct ag_stream {
     struct ag_context *context;
     struct ag_stream *next;       /* of the same context */
     int64_t submitted, completed; /* last ticket drawn, last ticket done */
-    int64_t released;             /* last ticket the worker may begin: checked mode holds tasks back until somebody waits */
-    int64_t users;                /* threads that wait for it: it is not freed before they have left */
+    int64_t released; /* last ticket the worker may begin: checked mode holds tasks back until somebody waits */
+    int64_t users;    /* threads that wait for it: it is not freed before they have left */
     struct queued_task *first, *last;
     pthread_t worker;
     pthread_cond_t has_work;
     bool has_worker, is_closing;
-    ag_status failure;            /* of the first failed task since the last synchronisation */
+    ag_status failure; /* of the first failed task since the last synchronisation */
     char failure_text[512];
 };
 
 /* A new stream of the context; NULL, with a message, when out of memory. */
 struct ag_stream *ag_stream_open(struct ag_context *context);
 
-/* Waits for its tasks (drop: does not run those that have not begun) and frees it. 361001 as ag_stream_take_failure. The caller has
- * taken the handle out of the table, and this thread is not in one of its tasks. */
+/* Waits for its tasks (drop: does not run those that have not begun) and frees it. 361001 as
+ * ag_stream_take_failure. The caller has taken the handle out of the table, and this thread is not in one of its
+ * tasks. */
 ag_status ag_stream_close(struct ag_stream *stream, bool drop);
 
 /* The live stream of a handle. NULL: the default stream of the thread's context; without a context *stream is NULL,
@@ -56,7 +57,8 @@ ag_status ag_stream_take_failure(struct ag_stream *stream);
 /* This thread is running a task of that stream. */
 bool ag_stream_is_running_here(const struct ag_stream *stream);
 
-/* Waits until anything has happened on any stream or deadline_ns (of ag_clock_ns; INT64_MAX: never) is over; false then. */
+/* Waits until anything has happened on any stream or deadline_ns (of ag_clock_ns; INT64_MAX: never) is over; false
+ * then. */
 bool ag_progress_wait(int64_t deadline_ns);
 void ag_progress_tell(void);
 

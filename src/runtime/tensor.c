@@ -97,8 +97,7 @@ static ag_status fill_strides(struct ag_view *view, const int64_t *strides)
         return AG_OK;
     }
     for (int d = 0; d < view->rank; ++d) {
-        AG_REQUIRE(strides[d] >= 0, INVALID, "stride: dim %d has stride %" PRId64 ", want 0 or more", d,
-                   strides[d]);
+        AG_REQUIRE(strides[d] >= 0, INVALID, "stride: dim %d has stride %" PRId64 ", want 0 or more", d, strides[d]);
         view->strides[d] = strides[d];
     }
     return AG_OK;
@@ -325,6 +324,6 @@ ag_status ag_require_dtype(ag_status status, const struct ag_view *view, const c
     if (view->dtype == dtype) {
         return AG_OK;
     }
-    return ag_fail(status, "%s: dtype %s, want %s%s%s", argument, ag_dtype_name(view->dtype),
-                   ag_dtype_name(dtype), reason[0] ? " " : "", reason);
+    return ag_fail(status, "%s: dtype %s, want %s%s%s", argument, ag_dtype_name(view->dtype), ag_dtype_name(dtype),
+                   reason[0] ? " " : "", reason);
 }

@@ -21,8 +21,7 @@ ag_status ag_tensor_view_required(const aclTensor *tensor, const char *argument,
 ag_status ag_tensor_view_optional(const aclTensor *tensor, const char *argument, struct ag_view *view);
 
 /* The values of an int array: the pointer lives as long as the array. NULL and size 0 both give count 0. */
-ag_status ag_int_array_values(const aclIntArray *array, const char *argument, const int64_t **values,
-                              int64_t *count);
+ag_status ag_int_array_values(const aclIntArray *array, const char *argument, const int64_t **values, int64_t *count);
 
 /* The view stays inside its storage: 161002 with name, span and storage size. */
 ag_status ag_require_inside_storage(const struct ag_view *view, const char *argument);

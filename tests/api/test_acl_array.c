@@ -66,7 +66,8 @@ static void sizes_and_ends_of_all_arrays(void **state)
     REFUSED(161001, aclGetFloatArraySize(floats, NULL), "size: null");
     REFUSED(161001, aclGetBoolArraySize(NULL, &size), "aclGetBoolArraySize", "array: null");
     REFUSED(161001, aclGetIntArraySize(NULL, &size), "aclGetIntArraySize", "array: null");
-    REFUSED(161002, aclGetIntArraySize((aclIntArray *)floats, &size), "got a live float array, want a live int array");
+    REFUSED(161002, aclGetIntArraySize((aclIntArray *)floats, &size),
+            "got a live float array, want a live int array");
     REFUSED(161002, aclDestroyIntArray((aclIntArray *)bools), "got a live bool array");
     REFUSED(161002, aclDestroyFloatArray((aclFloatArray *)ints), "got a live int array");
     REFUSED(161002, aclDestroyBoolArray((aclBoolArray *)stray), "got a pointer that is no handle");
@@ -180,12 +181,12 @@ static void element_sizes(void **state)
     static const struct {
         aclDataType type;
         size_t bytes;
-    } rows[] = {{ACL_DT_UNDEFINED, 0}, {ACL_FLOAT, 4},       {ACL_FLOAT16, 2},     {ACL_INT8, 1},
-                {ACL_INT32, 4},        {ACL_UINT8, 1},       {ACL_INT16, 2},       {ACL_UINT16, 2},
-                {ACL_UINT32, 4},       {ACL_INT64, 8},       {ACL_UINT64, 8},      {ACL_DOUBLE, 8},
-                {ACL_BOOL, 1},         {ACL_STRING, 0},      {ACL_COMPLEX64, 8},   {ACL_COMPLEX128, 16},
-                {ACL_BF16, 2},         {ACL_INT4, 0},        {ACL_UINT1, 0},       {ACL_COMPLEX32, 4},
-                {ACL_HIFLOAT8, 1},     {ACL_FLOAT8_E5M2, 1}, {ACL_FLOAT8_E4M3FN, 1}, {ACL_FLOAT8_E8M0, 1},
+    } rows[] = {{ACL_DT_UNDEFINED, 0}, {ACL_FLOAT, 4},        {ACL_FLOAT16, 2},       {ACL_INT8, 1},
+                {ACL_INT32, 4},        {ACL_UINT8, 1},        {ACL_INT16, 2},         {ACL_UINT16, 2},
+                {ACL_UINT32, 4},       {ACL_INT64, 8},        {ACL_UINT64, 8},        {ACL_DOUBLE, 8},
+                {ACL_BOOL, 1},         {ACL_STRING, 0},       {ACL_COMPLEX64, 8},     {ACL_COMPLEX128, 16},
+                {ACL_BF16, 2},         {ACL_INT4, 0},         {ACL_UINT1, 0},         {ACL_COMPLEX32, 4},
+                {ACL_HIFLOAT8, 1},     {ACL_FLOAT8_E5M2, 1},  {ACL_FLOAT8_E4M3FN, 1}, {ACL_FLOAT8_E8M0, 1},
                 {(aclDataType)5, 0},   {(aclDataType)1000, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
         assert_int_equal(aclDataTypeSize(rows[i].type), rows[i].bytes);

@@ -130,7 +130,8 @@ static void times_that_do_not_exist(void **state)
     DONE(aclrtCreateEventWithFlag(&without, ACL_EVENT_SYNC));
     DONE(aclrtRecordEvent(without, NULL));
     DONE(aclrtSynchronizeEvent(without));
-    REFUSED(107006, aclrtEventElapsedTime(&milliseconds, without, with), "startEvent: made without ACL_EVENT_TIME_LINE");
+    REFUSED(107006, aclrtEventElapsedTime(&milliseconds, without, with),
+            "startEvent: made without ACL_EVENT_TIME_LINE");
     REFUSED(107006, aclrtEventElapsedTime(&milliseconds, with, without), "startEvent: never recorded");
     REFUSED(107006, aclrtEventGetTimestamp(with, &us), "event: never recorded");
     REFUSED(107006, aclrtEventGetTimestamp(without, &us), "event: made without ACL_EVENT_TIME_LINE");
@@ -315,8 +316,11 @@ static void a_dropped_record_lets_waiters_go(void **state)
     DONE(aclrtDestroyStream(opener));
 }
 
-#define IN_MODE(name, mode) {#name "/" #mode, name, begin_##mode, end, NULL}
-#define EVERYWHERE(name) IN_MODE(name, sync), IN_MODE(name, async), IN_MODE(name, checked)
+#define IN_MODE(name, mode)                                                                                          \
+    {                                                                                                                \
+#        name "/" #        mode, name, begin_##mode, end, NULL                                                       \
+    }
+#define EVERYWHERE(name)   IN_MODE(name, sync), IN_MODE(name, async), IN_MODE(name, checked)
 #define WITH_WORKERS(name) IN_MODE(name, async), IN_MODE(name, checked)
 
 int main(void)

@@ -39,10 +39,10 @@ static void in_child(int (*child)(void *), void *argument)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-#define CHECK(condition)                                                                                      \
-    if (!(condition)) {                                                                                       \
-        fprintf(stderr, "child: line %d: %s\n", __LINE__, #condition);                                        \
-        return __LINE__;                                                                                      \
+#define CHECK(condition)                                                                                             \
+    if (!(condition)) {                                                                                              \
+        fprintf(stderr, "child: line %d: %s\n", __LINE__, #condition);                                               \
+        return __LINE__;                                                                                             \
     }
 
 struct inherited {
@@ -142,11 +142,11 @@ static void child_of_a_program_that_is_busy(void **state)
 /* --- forks while other threads hold the locks ------------------------------------------------------------ */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HAS_SANITIZER
+#    define HAS_SANITIZER
 #elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define HAS_SANITIZER
-#endif
+#    if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#        define HAS_SANITIZER
+#    endif
 #endif
 
 #if !defined(HAS_SANITIZER)

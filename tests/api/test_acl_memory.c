@@ -10,9 +10,9 @@
 #include "base/memory.h"
 #include "runtime/device_memory.h"
 
-static const size_t sizes[] = {1,         31,        32,          33,        63,      64,      65,        4095,
-                               4096,      100000,    262144,      262145,    1 << 20, 1048577, 2097151,   2097152,
-                               2097153,   5000000,   (size_t)1 << 24};
+static const size_t sizes[] = {
+    1,      31,     32,      33,      63,      64,      65,      4095,    4096,           100000,
+    262144, 262145, 1 << 20, 1048577, 2097151, 2097152, 2097153, 5000000, (size_t)1 << 24};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 static void *allocate(size_t bytes)
@@ -30,7 +30,7 @@ static bool is_zero(const char *bytes, size_t count)
 
 /* --- allocation ----------------------------------------------------------------------------------------- */
 
-/* As much again as was asked for lies behind, readable and zero, also when the memory is a reused one that was full. */
+/* As much again as was asked for lies behind, readable and zero, also when the memory was full before. */
 static void slack_reads_as_zeros(void **state)
 {
     (void)state;
@@ -258,7 +258,8 @@ static void fills(void **state)
     REFUSED(107017, aclrtMemsetAsync(bytes, 10, 2, 10, stray), "stream: got a pointer that is no handle");
     assert_int_equal(bytes[0], 1);
     char *device = allocate(8);
-    REFUSED(107000, aclrtMemset(device, SIZE_MAX, 1, 1 << 20), "devPtr: 1048576 bytes from here leave the allocation");
+    REFUSED(107000, aclrtMemset(device, SIZE_MAX, 1, 1 << 20),
+            "devPtr: 1048576 bytes from here leave the allocation");
     assert_int_equal(aclrtFree(device), 0);
 }
 

@@ -153,7 +153,8 @@ static void checked_mode_tells_what_is_left(void **state)
     char text[1024];
     test_set_mode(false, true);
     capture(leave_things, text, sizeof text);
-    assert_string_equal(text, "aclgrad: aclFinalize: not given back: 1 x stream, 1 x event, 1 x tensor, 1 x allocation (64 bytes)\n");
+    assert_string_equal(
+        text, "aclgrad: aclFinalize: not given back: 1 x stream, 1 x event, 1 x tensor, 1 x allocation (64 bytes)\n");
     DONE(aclrtFree(left_memory));
     DONE(aclDestroyTensor(left_tensor));
     capture(leave_nothing, text, sizeof text);

@@ -22,7 +22,10 @@ static void memory_functions(void **state)
     assert_memory_equal(to, "\0\0\0\0\0\0\0", 8);
     memcpy(to, "0123456", 8);
     assert_int_equal(memcpy_s(to, 4, from, 5), ERANGE_AND_RESET);
-    assert_memory_equal(to, "\0\0\0\0" "456", 8);
+    assert_memory_equal(to,
+                        "\0\0\0\0"
+                        "456",
+                        8);
     assert_int_equal(memcpy_s(to, 8, NULL, 5), EINVAL_AND_RESET);
     assert_memory_equal(to, "\0\0\0\0\0\0\0", 8);
     assert_int_equal(memmove_s(from + 1, 7, from, 4), EOK);

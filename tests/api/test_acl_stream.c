@@ -228,7 +228,8 @@ static void bad_streams_are_refused(void **state)
         REFUSED(107017, aclrtSynchronizeStreamWithTimeout(wrong[i], 1), "want a live stream");
         REFUSED(107017, aclrtStreamQuery(wrong[i], &status), "aclrtStreamQuery", "want a live stream");
         REFUSED(107017, aclrtStreamAbort(wrong[i]), "aclrtStreamAbort", "want a live stream");
-        REFUSED(107017, aclrtLaunchHostFunc(wrong[i], write_entry, NULL), "aclrtLaunchHostFunc", "want a live stream");
+        REFUSED(107017, aclrtLaunchHostFunc(wrong[i], write_entry, NULL), "aclrtLaunchHostFunc",
+                "want a live stream");
         REFUSED(107017, aclrtMemsetAsync(bytes, 4, 0, 4, wrong[i]), "want a live stream");
     }
     REFUSED(100000, aclrtStreamQuery(stream, NULL), "status: null");
@@ -561,8 +562,11 @@ static void but_not_in_checked_mode(void **state)
     REFUSED(107002, aclrtMemset(bytes, 4, 0, 4), "the thread has no context");
 }
 
-#define IN_MODE(name, mode) {#name "/" #mode, name, begin_##mode, end, NULL}
-#define EVERYWHERE(name) IN_MODE(name, sync), IN_MODE(name, async), IN_MODE(name, checked)
+#define IN_MODE(name, mode)                                                                                          \
+    {                                                                                                                \
+#        name "/" #        mode, name, begin_##mode, end, NULL                                                       \
+    }
+#define EVERYWHERE(name)   IN_MODE(name, sync), IN_MODE(name, async), IN_MODE(name, checked)
 #define WITH_WORKERS(name) IN_MODE(name, async), IN_MODE(name, checked)
 
 int main(void)

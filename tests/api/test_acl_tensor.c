@@ -12,7 +12,7 @@
 
 static float data[64];
 
-/* What hands out arrays takes them from operator new[] where there is one; so a sanitizer's run time wants delete[]. */
+/* Arrays come from operator new[] where there is one; so a sanitizer's run time wants delete[]. */
 extern void cxx_delete_array(void *array) __asm__("_ZdaPv") __attribute__((weak));
 
 static void give_back(void *array)
@@ -131,7 +131,8 @@ static void destroy(void **state)
     (void)state;
     aclTensor *tensor = create(1, (int64_t[]){2}, NULL, 0, 0, NULL);
     DONE(aclDestroyTensor(NULL));
-    REFUSED(161002, aclDestroyTensor((const aclTensor *)&tensor), "aclDestroyTensor", "tensor: got a pointer that is no handle");
+    REFUSED(161002, aclDestroyTensor((const aclTensor *)&tensor), "aclDestroyTensor",
+            "tensor: got a pointer that is no handle");
     DONE(aclDestroyTensor(tensor));
     REFUSED(161002, aclDestroyTensor(tensor), "tensor: got a destroyed tensor, want a live tensor");
     aclIntArray *array = aclCreateIntArray((int64_t[]){1}, 1);
@@ -314,11 +315,13 @@ static void requirements(void **state)
     aclTensor *tensor = create(2, (int64_t[]){2, 3}, (int64_t[]){4, 1}, 1, 1, (int64_t[]){7});
     ag_error_enter("aclnnX");
     DONE(ag_tensor_view(tensor, "key", &view));
-    REFUSED(161002, ag_require_inside_storage(&view, "key"), "key: the view takes elements 1 to 7, its storage has 7");
+    REFUSED(161002, ag_require_inside_storage(&view, "key"),
+            "key: the view takes elements 1 to 7, its storage has 7");
     view.offset = 0;
     DONE(ag_require_inside_storage(&view, "key"));
     DONE(ag_require_shape(AG_INVALID, &view, "key", 2, (int64_t[]){2, 3}));
-    REFUSED(561002, ag_require_shape(AG_TILING, &view, "key", 2, (int64_t[]){3, 2}), "key: shape [2, 3], want [3, 2]");
+    REFUSED(561002, ag_require_shape(AG_TILING, &view, "key", 2, (int64_t[]){3, 2}),
+            "key: shape [2, 3], want [3, 2]");
     REFUSED(161002, ag_require_shape(AG_INVALID, &view, "key", 1, (int64_t[]){2}), "key: shape [2, 3], want [2]");
     DONE(ag_require_dtype(AG_INVALID, &view, "key", AG_FLOAT, ""));
     REFUSED(161002, ag_require_dtype(AG_INVALID, &view, "key", AG_BF16, "(that of query)"),

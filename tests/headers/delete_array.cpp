@@ -34,8 +34,8 @@ int main()
     int64_t *values = nullptr;
     uint64_t count = 0;
     aclTensor *tensor = aclCreateTensor(dims, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, dims, 2, nullptr);
-    aclnnStatus (*const questions[])(const aclTensor *, int64_t **, uint64_t *) = {aclGetViewShape, aclGetStorageShape,
-                                                                                   aclGetViewStrides};
+    aclnnStatus (*const questions[])(const aclTensor *, int64_t **,
+                                     uint64_t *) = {aclGetViewShape, aclGetStorageShape, aclGetViewStrides};
     for (auto question : questions) {
         if (question(tensor, &values, &count) != 0 || count != 2) {
             std::puts("no answer");

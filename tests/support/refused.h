@@ -10,17 +10,17 @@
 #include "support/support.h"
 
 /* The call returns `status`, and the message starts with a code and contains each of the texts. */
-#define REFUSED(status, call, ...)                                                                            \
-    do {                                                                                                      \
-        assert_int_equal((call), (status));                                                                   \
-        test_assert_message("EZ", __VA_ARGS__, NULL);                                                         \
+#define REFUSED(status, call, ...)                                                                                   \
+    do {                                                                                                             \
+        assert_int_equal((call), (status));                                                                          \
+        test_assert_message("EZ", __VA_ARGS__, NULL);                                                                \
     } while (0)
 
 /* A call that hands out an object gives none, and says why. */
-#define NONE(call, ...)                                                                                       \
-    do {                                                                                                      \
-        assert_null(call);                                                                                    \
-        test_assert_message("EZ", __VA_ARGS__, NULL);                                                         \
+#define NONE(call, ...)                                                                                              \
+    do {                                                                                                             \
+        assert_null(call);                                                                                           \
+        test_assert_message("EZ", __VA_ARGS__, NULL);                                                                \
     } while (0)
 
 #define DONE(call) assert_int_equal((call), 0)

@@ -78,7 +78,8 @@ static aclTensor *any_tensor;
 
 static struct ag_view view_of(void *memory)
 {
-    return (struct ag_view){.data = memory, .rank = 1, .dims = {4}, .strides = {1}, .storage_elems = -1, .present = true};
+    return (struct ag_view){
+        .data = memory, .rank = 1, .dims = {4}, .strides = {1}, .storage_elems = -1, .present = true};
 }
 
 static aclOpExecutor *phase1(bool fails)
@@ -254,8 +255,10 @@ static void bad_addresses_are_refused(void **state)
     REFUSED(561103, aclSetInputTensorAddr(NULL, 0, any_tensor, input), "aclSetInputTensorAddr", "executor: null");
     REFUSED(561103, aclSetInputTensorAddr(executor, 0, NULL, input), "tensor: null");
     REFUSED(561103, aclSetInputTensorAddr(executor, 0, any_tensor, NULL), "addr: null");
-    REFUSED(161002, aclSetInputTensorAddr(executor, 2, any_tensor, input), "index: got 2, aclnnDouble has 2 such tensors");
-    REFUSED(161002, aclSetInputTensorAddr(executor, 1, any_tensor, input), "index: 1 is unused, which was null in phase 1");
+    REFUSED(161002, aclSetInputTensorAddr(executor, 2, any_tensor, input),
+            "index: got 2, aclnnDouble has 2 such tensors");
+    REFUSED(161002, aclSetInputTensorAddr(executor, 1, any_tensor, input),
+            "index: 1 is unused, which was null in phase 1");
     REFUSED(161002, aclSetOutputTensorAddr(executor, 1, any_tensor, input), "aclnnDouble has 1 such tensors");
     REFUSED(161002, aclSetTensorAddr(executor, 3, any_tensor, input), "aclnnDouble has 3 such tensors");
     REFUSED(161002, aclSetTensorAddr(executor, SIZE_MAX, any_tensor, input), "such tensors");
