@@ -318,6 +318,18 @@ ag_status ag_require_shape(ag_status status, const struct ag_view *view, const c
                    ag_shape_text(want, rank, dims));
 }
 
+ag_status ag_require_row_major(const struct ag_view *view, const char *argument)
+{
+    static const int formats[] = {ACL_FORMAT_UNDEFINED, ACL_FORMAT_NCHW,  ACL_FORMAT_NHWC, ACL_FORMAT_ND,
+                                  ACL_FORMAT_NDHWC,     ACL_FORMAT_NCDHW, ACL_FORMAT_NC,   ACL_FORMAT_NCL};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; ++i) {
+        if (formats[i] == view->format) {
+            return AG_OK;
+        }
+    }
+    return ag_fail(AG_INVALID, "%s: format number %d, want ND or another row-major one", argument, view->format);
+}
+
 ag_status ag_require_dtype(ag_status status, const struct ag_view *view, const char *argument, int dtype,
                            const char *reason)
 {

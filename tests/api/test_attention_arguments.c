@@ -42,6 +42,14 @@ static const aclTensor *tensor_past_storage(struct fixture *f, const int64_t *di
     return made;
 }
 
+static const aclTensor *tensor_of_format(struct fixture *f, aclFormat format, const int64_t *dims)
+{
+    const aclTensor *made = aclCreateTensor(dims, 3, ACL_BF16, NULL, 0, format, dims, 3, f->data);
+    assert_non_null(made);
+    f->tensors[f->tensor_count++] = made;
+    return made;
+}
+
 static const aclIntArray *list(struct fixture *f, uint64_t count, const int64_t *values)
 {
     const aclIntArray *made = aclCreateIntArray(values, count);
@@ -355,6 +363,8 @@ static bool last_rows(struct fixture *f, int number, struct row *row)
     ROW(drop_rope(a); a->pse_shift = BF16(1, 1, 1), IS_BAD, DROPS_ROPE, "pseShiftOptional: ", "want null")
     ROW(drop_rope(a); a->drop_mask = TENSOR(AG_UINT8, 1, 64), IS_BAD, DROPS_ROPE, "dropMaskOptional: ", "want null")
     ROW(a->query = tensor_past_storage(f, (int64_t[]){T1, N1, D}, NULL), IS_BAD, FREE, "query: ", "512")
+    ROW(a->key = tensor_of_format(f, ACL_FORMAT_FRACTAL_NZ, (int64_t[]){T2, N2, D}), IS_BAD, FREE, "keyIn: ", "29",
+        "row-major")
     ROW(a->dq = tensor_past_storage(f, (int64_t[]){T1, N1, D}, (int64_t[]){0, D, 1}), IS_BAD, FREE,
         "dqOut: ", "stride 0")
     ROW(a->dv = tensor_past_storage(f, (int64_t[]){T2, N2, DV}, NULL), IS_BAD, FREE, "dvOut: ", "144")

@@ -586,11 +586,13 @@ static ag_status check_memory(const struct attention_problem *p)
     list_written_views(p, outputs);
     for (int i = 0; i < READ_VIEWS; ++i) {
         if (inputs[i].view->present) {
+            AG_TRY(ag_require_row_major(inputs[i].view, inputs[i].name));
             AG_TRY(ag_require_inside_storage(inputs[i].view, inputs[i].name));
         }
     }
     for (int i = 0; i < WRITTEN_VIEWS; ++i) {
         if (outputs[i].view->present) {
+            AG_TRY(ag_require_row_major(outputs[i].view, outputs[i].name));
             AG_TRY(ag_require_inside_storage(outputs[i].view, outputs[i].name));
             AG_TRY(check_output_strides(&outputs[i]));
         }
