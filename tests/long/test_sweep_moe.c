@@ -33,14 +33,15 @@ static int64_t written_position(struct test_random *random, int64_t position, in
 static void random_window(struct moe_shape *shape, struct test_random *random)
 {
     const int64_t slots = shape->tokens * shape->topk;
-    const int64_t a = test_random_between(random, 0, slots), b = test_random_between(random, 0, slots);
+    const int64_t a = test_random_once_in(random, 3) ? 0 : test_random_between(random, 0, slots);
+    const int64_t b = test_random_once_in(random, 3) ? slots : test_random_between(random, 0, slots);
     const int64_t begin = a < b ? a : b, end = test_random_once_in(random, 8) ? begin : a < b ? b : a;
     moe_shape_set_window(shape, begin, end);
     shape->range[0] = written_position(random, begin, slots);
     shape->range[1] = written_position(random, end, slots);
 }
 
-/* More rows than the window needs, or fewer: then the forward has dropped some. */
+/* More rows than the window needs, so that an index behind the last position would find one, or fewer: then the forward has dropped some. */
 static void random_rows(struct moe_shape *shape, struct test_random *random)
 {
     const int64_t window = shape->rows;
@@ -134,6 +135,44 @@ static void check_problem(struct test_random *random, uint64_t seed)
     moe_test_destroy(&test);
 }
 
+/* Two slots of different work items have one row: the last of an item that takes long, and the first of the next. The
+ * larger slot wins, not the one that comes last. */
+static void check_contended_row(bool has_probs)
+{
+    enum { SLOTS = 2 * MOE_MOST_BATCH_SLOTS, HIDDEN = 16000 };
+    struct test_random random = test_random_seed(1);
+    struct moe_shape shape = moe_shape_of(AG_BF16, AG_FLOAT, SLOTS, 1, HIDDEN);
+    shape.has_probs = shape.has_tokens = has_probs;
+    struct moe_test test = moe_test_create(&shape, &random);
+    for (int64_t i = 0; i < SLOTS; ++i) {
+        const int64_t row = i == MOE_MOST_BATCH_SLOTS ? i - 1 : i;
+        test_tensor_set(&test.indices, i, (double)row);
+    }
+    struct moe_answer answer = moe_answer_create(&test);
+    ag_config_set_threads(1);
+    moe_test_run(&test);
+    moe_test_compare(&test, &answer);
+    void *alone = malloc(test.permuted_grad.buffer.bytes);
+    memcpy(alone, test.permuted_grad.buffer.data, test.permuted_grad.buffer.bytes);
+    ag_config_set_threads(2);
+    for (int round = 0; round < 20; ++round) { /* a race: as many chances to lose it */
+        moe_test_run(&test);
+        if (memcmp(test.permuted_grad.buffer.data, alone, test.permuted_grad.buffer.bytes) != 0) {
+            fail_msg("round %d: two threads differ from one, probs %d", round, has_probs);
+        }
+    }
+    free(alone);
+    moe_answer_destroy(&answer);
+    moe_test_destroy(&test);
+}
+
+static void a_contended_row_goes_to_the_larger_slot(void **state)
+{
+    (void)state;
+    check_contended_row(true);
+    check_contended_row(false);
+}
+
 static void random_problems(void **state)
 {
     (void)state;
@@ -142,6 +181,9 @@ static void random_problems(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_teardown(random_problems, test_sweep_teardown)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_contended_row_goes_to_the_larger_slot),
+        cmocka_unit_test_teardown(random_problems, test_sweep_teardown),
+    };
     return cmocka_run_group_tests_name("sweep of moe", tests, NULL, NULL);
 }

@@ -122,7 +122,7 @@ def judge(tree, mutation, tests):
         for test in tests:
             built = tree.make(1, program(test))
             if built.returncode != 0:
-                return "DOES NOT BUILD", next((l for l in built.stdout.splitlines() if "error" in l), "")
+                return "DOES NOT BUILD", next((l for l in built.stdout.splitlines() if "error:" in l), "")
             if not tree.passes(program(test)):
                 return "killed", test
         return "SURVIVED", ""
