@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "base/elem.h"
 #include "base/log.h"
 #include "op/attention/attention.h"
 
@@ -56,13 +57,28 @@ struct probe {
 static double dot(const struct ag_view *a, int64_t i, int64_t n, const struct ag_view *b, int64_t j, int64_t h,
                   double *magnitude)
 {
+    const enum ag_elem elem = ag_elem_of(a->dtype);
+    const int64_t a_row = i * a->strides[0] + n * a->strides[1], b_row = j * b->strides[0] + h * b->strides[1];
+    const void *a_origin = ag_view_origin(a), *b_origin = ag_view_origin(b);
     double sum = 0;
-    for (int64_t d = 0; a->present && d < a->dims[2]; ++d) {
-        const double product = attention_read(a, i, n, d) * attention_read(b, j, h, d);
+    for (int64_t d = 0; d < a->dims[2]; ++d) {
+        const double product = (double)ag_elem_load(elem, a_origin, a_row + d * a->strides[2]) *
+                               ag_elem_load(elem, b_origin, b_row + d * b->strides[2]);
         sum += product;
         *magnitude += fabs(product);
     }
     return sum;
+}
+
+static double score_of(const struct attention_problem *p, const struct probe *at, int64_t column, double *magnitude)
+{
+    const int64_t t = at->sequence->query_begin + at->row, key = at->sequence->key_begin + column;
+    const int64_t h = at->head / p->group;
+    double sum = dot(&p->query, t, at->head, &p->key, key, h, magnitude);
+    if (p->has_rope) {
+        sum += dot(&p->query_rope, t, at->head, &p->key_rope, key, h, magnitude);
+    }
+    return p->scale * sum;
 }
 
 /* Log-sum-exp over the row's visible columns; -INFINITY when there are none. *slack: what a right forward in fp32 may
@@ -72,16 +88,13 @@ static double log_sum_exp(const struct attention_problem *p, const struct probe 
     const struct attention_sequence *s = at->sequence;
     const struct attention_columns columns = attention_visible_columns(s, at->row);
     const struct attention_mask_row mask = attention_mask_row(p, s, at->head, at->row);
-    const int64_t t = s->query_begin + at->row, h = at->head / p->group;
     double most = -INFINITY, sum = 0, most_magnitude = 0;
     for (int64_t j = columns.begin; j < columns.end; ++j) {
         double magnitude = 0;
         if (mask.bytes && mask.bytes[j * mask.stride]) {
             continue;
         }
-        const double score =
-            p->scale * (dot(&p->query, t, at->head, &p->key, s->key_begin + j, h, &magnitude) +
-                        dot(&p->query_rope, t, at->head, &p->key_rope, s->key_begin + j, h, &magnitude));
+        const double score = score_of(p, at, j, &magnitude);
         sum = score > most ? sum * exp(most - score) + 1 : sum + exp(score - most);
         most = score > most ? score : most;
         most_magnitude = magnitude > most_magnitude ? magnitude : most_magnitude;
@@ -102,7 +115,11 @@ static double read_statistics(const struct attention_problem *p, enum ag_softmax
 
 /* --- the choice ------------------------------------------------------------------------------------------ */
 
-enum { MOST_PROBES = 16, MOST_TRIES = 64 };
+enum {
+    MOST_PROBES = 16,
+    MOST_TRIES = 64,
+    NEAR = 256 /* rows are chosen among the first that see one of the first columns: under a causal mask they are cheap */
+};
 
 static uint64_t scatter(uint64_t value)
 {
@@ -131,14 +148,19 @@ static const struct attention_sequence *find_busy(const struct attention_problem
     }
 }
 
+static uint64_t at_most_near(int64_t count)
+{
+    return (uint64_t)(count < NEAR ? count : NEAR);
+}
+
 /* The k-th row to try: spread over sequences, heads and columns, and one that sees its column (but for mask bytes). */
 static struct probe pick_probe(const struct attention_problem *p, int64_t busy, int k)
 {
     const uint64_t random = scatter(2 * (uint64_t)k + 1), more = scatter(2 * (uint64_t)k + 2);
     const struct attention_sequence *sequence = find_busy(p, busy > MOST_TRIES ? k * busy / MOST_TRIES : k % busy);
     const struct attention_columns rows =
-        attention_visible_rows(sequence, (int64_t)(random % (uint64_t)sequence->key_len));
-    const uint64_t seen = (uint64_t)(rows.end - rows.begin);
+        attention_visible_rows(sequence, (int64_t)(random % at_most_near(sequence->key_len)));
+    const uint64_t seen = at_most_near(rows.end - rows.begin);
     return (struct probe){sequence, (int64_t)(random / 7 % (uint64_t)p->query_heads),
                           seen ? rows.begin + (int64_t)(more % seen)
                                : (int64_t)(more % (uint64_t)sequence->query_len)};
@@ -175,7 +197,10 @@ static void probe_layouts(const struct attention_problem *p, int64_t busy, bool 
 
 static enum ag_softmax_layout decide(const struct attention_problem *p)
 {
-    bool fits[LAYOUTS] = {false, true, true, true};
+    /* Orders that are CANN's by another name need no probing. */
+    bool fits[LAYOUTS] = {[AG_SOFTMAX_CANN] = true,
+                          [AG_SOFTMAX_TND] = p->max_query_len > 1,
+                          [AG_SOFTMAX_NTD] = p->max_query_len < p->query_rows};
     const int64_t busy = count_busy(p);
     if (p->softmax_layout != AG_SOFTMAX_AUTO) {
         return p->softmax_layout;
