@@ -195,28 +195,38 @@ static void special_values_pass(void **state)
     }
 }
 
-static void rows_are_copied_and_cleared(void **state)
+/* A row of `bytes` that ends `behind` bytes before a page that cannot be touched; those bytes stay as they are. */
+static void check_row(const struct ag_moe_kernels *moe, size_t bytes, size_t behind, bool streams)
 {
     static const unsigned char zeros[700];
-    struct test_random random = test_random_seed(3);
+    unsigned char untouched[64];
+    struct test_random random = test_random_seed(bytes);
+    struct test_buffer from = test_buffer_create(bytes, 2), to = test_buffer_create(bytes + behind, 2);
+    memset(untouched, 0x5a, sizeof untouched);
+    memset(to.data, 0x5a, to.bytes);
+    for (size_t b = 0; b < bytes; ++b) {
+        ((unsigned char *)from.data)[b] = (unsigned char)test_random_bits(&random);
+    }
+    moe->copy_row(to.data, from.data, (int64_t)bytes, streams);
+    moe->fence();
+    assert_memory_equal(to.data, from.data, bytes);
+    moe->zero_row(to.data, (int64_t)bytes, streams);
+    moe->fence();
+    assert_memory_equal(to.data, zeros, bytes);
+    assert_memory_equal((char *)to.data + bytes, untouched, behind);
+    test_buffer_destroy(&from);
+    test_buffer_destroy(&to);
+}
+
+static void rows_are_copied_and_cleared(void **state)
+{
     (void)state;
     TEST_EACH_ISA(isa)
     {
-        const struct ag_moe_kernels *moe = &ag_kernels_for(isa)->moe;
         for (size_t bytes = 2; bytes < 700; bytes += bytes < 200 ? 2 : 26) {
-            for (int streams = 0; streams < 2; ++streams) {
-                struct test_buffer from = test_buffer_create(bytes, 2), to = test_buffer_create(bytes, 2);
-                for (size_t b = 0; b < bytes; ++b) {
-                    ((unsigned char *)from.data)[b] = (unsigned char)test_random_bits(&random);
-                }
-                moe->copy_row(to.data, from.data, (int64_t)bytes, streams);
-                moe->fence();
-                assert_memory_equal(to.data, from.data, bytes);
-                moe->zero_row(to.data, (int64_t)bytes, streams);
-                moe->fence();
-                assert_memory_equal(to.data, zeros, bytes);
-                test_buffer_destroy(&from);
-                test_buffer_destroy(&to);
+            for (size_t behind = 0; behind < 64; behind += 10) {
+                check_row(&ag_kernels_for(isa)->moe, bytes, behind, false);
+                check_row(&ag_kernels_for(isa)->moe, bytes, behind, true);
             }
         }
     }

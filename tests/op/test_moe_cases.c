@@ -1,4 +1,4 @@
-/* labels: smoke ci */
+/* labels: smoke ci emulated */
 /* aclnnMoeTokenUnpermuteWithEpGrad on worked examples: small problems with their right answers written out. */
 #include "support/moe_problem.h"
 
