@@ -149,6 +149,9 @@ const char *attention_layout_name(enum ag_softmax_layout layout);
 
 /* --- the definition (attention_ref.c) -------------------------------------------------------------------- */
 
+/* Element [i, j, d] of a rank-3 view of a float type. */
+double attention_read(const struct ag_view *view, int64_t i, int64_t j, int64_t d);
+
 /* Gradients in double and, for each element, how far a right implementation may be off. Contiguous arrays of the
  * caller; ropes are ignored without rope. */
 struct attention_ref {

@@ -12,8 +12,7 @@
 
 /* --- inputs as dense doubles ----------------------------------------------------------------------------- */
 
-/* Element [i, j, d]. */
-static double read_elem(const struct ag_view *view, int64_t i, int64_t j, int64_t d)
+double attention_read(const struct ag_view *view, int64_t i, int64_t j, int64_t d)
 {
     const int64_t at = i * view->strides[0] + j * view->strides[1] + d * view->strides[2];
     return ag_elem_load(ag_elem_of(view->dtype), ag_view_origin(view), at);
@@ -36,7 +35,7 @@ static void copy_dense(struct dense *x, const struct ag_view *view)
     for (int64_t t = 0; t < view->dims[0]; ++t) {
         for (int64_t n = 0; n < view->dims[1]; ++n) {
             for (int64_t d = 0; d < view->dims[2]; ++d) {
-                *to++ = read_elem(view, t, n, d);
+                *to++ = attention_read(view, t, n, d);
             }
         }
     }

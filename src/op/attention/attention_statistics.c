@@ -118,7 +118,7 @@ static double read_statistics(const struct attention_problem *p, enum ag_softmax
 enum {
     MOST_PROBES = 16,
     MOST_TRIES = 64,
-    NEAR = 256 /* rows are chosen among the first that see one of the first columns: under a causal mask they are cheap */
+    NEAR = 256 /* the first columns and their first rows are chosen from: under a causal mask these are cheap */
 };
 
 static uint64_t scatter(uint64_t value)
