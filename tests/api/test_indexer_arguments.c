@@ -1,7 +1,7 @@
 /* labels: smoke ci */
 /* One row per broken rule of aclnnLightningIndexerGrad: status, and a message that names the function, the argument,
- * what it got and what it wanted; nothing written, nothing left behind. The rows stand in the order of the checks, and
- * of two faults the earlier is told. */
+ * what it got and what it wanted; nothing written, nothing left behind. The rows stand in the order of the checks,
+ * and of two faults the earlier is told. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* labels: smoke ci emulated */
-/* The indexer's kernels: every table, panel type and number of slots, heads and elements around the steps of the tiles,
- * against plain loops in double; every array ends at a page that cannot be touched. Values are small whole numbers, so
+/* The indexer's kernels: every table, panel type and number of slots, heads and elements around the steps of the
+ * tiles, against plain loops; every array ends at a page that cannot be touched. Values are small whole numbers, so
  * that every result is exact whatever the order of the additions. */
 #include "support/support.h"
 
@@ -105,7 +105,7 @@ static void destroy(struct problem *p)
     }
 }
 
-/* --- reading results ---------------------------------------------------------------------------------------------- */
+/* --- reading results -------------------------------------------------------------------------------------------- */
 
 static float float_at(const struct test_buffer *buffer, int64_t i)
 {
@@ -147,7 +147,7 @@ static void expect(const struct problem *p, const char *what, int64_t row, int64
     }
 }
 
-/* --- the kernels -------------------------------------------------------------------------------------------------- */
+/* --- the kernels ------------------------------------------------------------------------------------------------ */
 
 static void check_score(struct problem *p)
 {

@@ -1,6 +1,6 @@
 /* labels: smoke ci emulated */
-/* aclnnLightningIndexerGrad: small problems whose right values are known, in every kernel table. Each is a mistake that
- * someone has made in such a kernel. */
+/* aclnnLightningIndexerGrad: small problems whose right values are known, in every kernel table. Each is a mistake
+ * that someone has made in such a kernel. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -354,7 +354,7 @@ static void test_tail(void **state)
     EVERYWHERE(tail);
 }
 
-/* Counts in BSND are cut to the tensor: a cumulative list of full lengths means full lengths, negative ones nothing. */
+/* Counts in BSND are cut to the tensor: a cumulative list of full lengths means full lengths, negatives nothing. */
 static void cut_counts(int dtype)
 {
     static const int32_t counts[2][2] = {{3, 6}, {-4, 100}};
@@ -362,7 +362,13 @@ static void cut_counts(int dtype)
                                                  {.q_len = {0, 3}, .kv_len = {0, 5}}};
     for (int i = 0; i < 2; ++i) {
         struct indexer_call call, want;
-        struct indexer_case c = {.dtype = dtype, .q_len = {3, 3}, .kv_len = {5, 5}, .has_counts = true, .topk = 5};
+        struct indexer_case c = {.dtype = dtype,
+                                 .q_len = {3, 3},
+                                 .kv_len = {5, 5},
+                                 .has_counts = true,
+                                 .topk = 9,
+                                 .mode = 3,
+                                 .indices = TEST_INDICES_WILD};
         indexer_call_create(&call, &c);
         memcpy(c.q_len, meant[i].q_len, sizeof c.q_len);
         memcpy(c.kv_len, meant[i].kv_len, sizeof c.kv_len);

@@ -1,5 +1,5 @@
 /* labels: smoke ci */
-/* aclnnLightningIndexerGrad: the published example's shapes, more rows than keys, and memory too large for 32 bits. */
+/* aclnnLightningIndexerGrad: the published example's shapes, more rows than keys, memory too large for 32 bits. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE */
 #include <math.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static void expect(const char *what, const struct test_tensor *tensor, int64_t a
 
 /* --- the published example -------------------------------------------------------------------------------------- */
 
-/* dy has query's shape: its last dim, 128, is the number of slots, and rows of both tensors lie 128 elements apart. */
+/* dy has query's shape: its last dim, 128, is the number of slots; rows of both tensors lie 128 elements apart. */
 static void example(double one, double dq, double dw, double dk1)
 {
     const int64_t query_dims[] = {2, 3, 64, DIM}, index_dims[] = {2, 3, 2048};
@@ -167,7 +167,7 @@ static void test_more_rows_than_keys(void **state)
     }
 }
 
-/* --- far apart --------------------------------------------------------------------------------------------------- */
+/* --- far apart -------------------------------------------------------------------------------------------------- */
 
 /* Rows and keys 2^31 elements and more apart: 64-bit arithmetic everywhere. The memory is not real. */
 struct far {

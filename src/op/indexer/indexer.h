@@ -7,9 +7,9 @@
  *   indexer_run.c       executes the plan
  *   indexer_ref.c       the definition, in double
  *
- * Words: a row r is one query token, with N heads of D elements and K slots; slot j holds the number of a key, counted
- * within the row's sequence, and the gradient dy[r, j] of that key's score. A slot is live when it lies before the
- * row's limit and its key is one the sequence has; all others are skipped: neither their dy nor their key is read. */
+ * Words: a row r is one query token, with N heads of D elements and K slots; slot j holds the number of a key,
+ * counted within the row's sequence, and the gradient dy[r, j] of that key's score. A slot is live when it lies before
+ * the row's limit and its key is one the sequence has; all others are skipped: neither their dy nor their key is read. */
 #ifndef AG_OP_INDEXER_H
 #define AG_OP_INDEXER_H
 
