@@ -243,28 +243,15 @@ static void list_operands(const struct indexer_problem *p, struct named_view lis
     memcpy(list, all, sizeof all);
 }
 
-/* Formats whose elements lie where dims and strides say. */
-static bool is_row_major(int format)
-{
-    static const int formats[] = {ACL_FORMAT_UNDEFINED, ACL_FORMAT_NCHW,  ACL_FORMAT_NHWC, ACL_FORMAT_ND,
-                                  ACL_FORMAT_NDHWC,     ACL_FORMAT_NCDHW, ACL_FORMAT_NC,   ACL_FORMAT_NCL};
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; ++i) {
-        if (formats[i] == format) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static ag_status check_memory(const struct indexer_problem *p)
 {
     struct named_view list[OPERANDS];
     list_operands(p, list);
     for (int i = 0; i < OPERANDS; ++i) {
-        const struct ag_view *view = list[i].view;
-        AG_REQUIRE(!view->present || is_row_major(view->format), INVALID,
-                   "%s: format number %d, want ND or another row-major one", list[i].name, view->format);
-        AG_TRY(ag_require_inside_storage(view, list[i].name));
+        if (list[i].view->present) {
+            AG_TRY(ag_require_row_major(list[i].view, list[i].name));
+            AG_TRY(ag_require_inside_storage(list[i].view, list[i].name));
+        }
     }
     return AG_OK;
 }
