@@ -2,10 +2,13 @@
 /* aclnnMoeTokenUnpermuteWithEpGrad's contract with its caller: every constraint broken alone (status; a text that names
  * the argument, what it got and what it wanted; nothing written), what is accepted though it looks odd, and what the
  * phases may outlive. */
+#define _DEFAULT_SOURCE /* setenv, dup2 */
 #include "support/moe_problem.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "acl/acl.h"
 #include "aclnnop/aclnn_moe_token_unpermute_with_ep_grad.h"
@@ -485,6 +488,64 @@ static void extended_limits_lift_topk(void **state)
     moe_test_destroy(&test);
 }
 
+/* --- the environment -------------------------------------------------------------------------------------------- */
+
+static void bad_variables_are_refused(void **state)
+{
+    (void)state;
+    struct call call = make_call();
+    aim(&call);
+    setenv("ACLGRAD_LIMITS", "none", 1);
+    ag_config_reload();
+    assert_int_equal(phase1(&call), 161002);
+    test_assert_message("ACLGRAD_LIMITS", "\"none\"", "want documented or extended", NULL);
+    assert_ptr_equal(call.executor, untouched_executor);
+    unsetenv("ACLGRAD_LIMITS");
+    ag_config_reload();
+    destroy_call(&call);
+}
+
+/* What a run with these positions says on stderr under ACLGRAD_DEBUG=1; the text stays until the next call. */
+static const char *debug_text(const double *indices)
+{
+    static char text[512];
+    struct call call = make_call();
+    FILE *file = tmpfile();
+    const int saved = dup(STDERR_FILENO);
+    assert_non_null(file);
+    moe_test_set(&call.indices, indices);
+    setenv("ACLGRAD_DEBUG", "1", 1);
+    ag_config_reload();
+    fflush(stderr);
+    dup2(fileno(file), STDERR_FILENO);
+    aim(&call);
+    aclrtSetDevice(0); /* a context is asked for in this mode */
+    const aclnnStatus first = phase1(&call), second = first ? first : phase2(&call);
+    aclrtResetDevice(0);
+    fflush(stderr);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    unsetenv("ACLGRAD_DEBUG");
+    ag_config_reload();
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    assert_int_equal(second, 0);
+    destroy_call(&call);
+    return text;
+}
+
+static void debug_mode_tells_odd_positions(void **state)
+{
+    (void)state;
+    assert_string_equal(debug_text((const double[]){0, 2, 1, 3}), "");
+    assert_string_equal(debug_text((const double[]){0, -2, 1, -1}), ""); /* not here */
+    const char *text = debug_text((const double[]){0, 2, 4, 3});
+    assert_non_null(strstr(text, "first bad position is 4 at slot 2, want less than 4"));
+    text = debug_text((const double[]){0, 1, 3, 1});
+    assert_non_null(strstr(text, "slots 1 and 3 both have position 1"));
+}
+
 /* --- the phases --------------------------------------------------------------------------------------------------------- */
 
 /* Case 106: range, restoreShape and the descriptors may be gone before phase 2. */
@@ -613,6 +674,8 @@ int main(void)
         cmocka_unit_test(empty_outputs_are_a_success),
         cmocka_unit_test(more_slots_than_int32_counts_are_refused),
         cmocka_unit_test(extended_limits_lift_topk),
+        cmocka_unit_test(bad_variables_are_refused),
+        cmocka_unit_test(debug_mode_tells_odd_positions),
         cmocka_unit_test(phase_2_needs_no_descriptor),
         cmocka_unit_test(phase_2_checks_its_arguments),
         cmocka_unit_test(repeatable_executors_follow_addresses),

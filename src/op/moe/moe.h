@@ -62,6 +62,7 @@ struct moe_problem {
     int64_t window_begin, window_end;      /* 0 <= begin <= end <= N */
     int64_t local_rows;                    /* rows that a slot may own: the window, cut to R; at most R' */
     int64_t out_rows;                      /* R' */
+    bool is_debug;                         /* ACLGRAD_DEBUG=1: positions that are no permutation's are told */
     bool is_empty;                         /* both outputs have no element: nothing to do, nothing else is set */
 };
 

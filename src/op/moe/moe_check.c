@@ -259,7 +259,7 @@ ag_status moe_check_overlap(const struct moe_problem *problem)
 
 ag_status moe_check(const struct moe_args *args, struct moe_problem *problem)
 {
-    *problem = (struct moe_problem){.is_empty = false};
+    *problem = (struct moe_problem){.is_debug = ag_config_get().is_debug};
     AG_TRY(read_tensors(args, problem));
     AG_TRY(check_dtypes(problem));
     AG_TRY(check_formats(problem));

@@ -6,6 +6,8 @@
  */
 #include "op/moe/moe.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -26,11 +28,16 @@ struct moe_task {
 
 /* --- who owns which row ---------------------------------------------------------------------------------- */
 
-/* The row of slot i, or NOBODY when it is not on this rank. Any index is legal. */
-static int64_t local_row(const struct moe_problem *p, int64_t slot)
+static int32_t position_of_slot(const struct moe_problem *p, int64_t slot)
 {
     const int32_t *indices = ag_view_origin(&p->sorted_indices);
-    const int64_t row = indices[slot * p->sorted_indices.strides[0]] - p->window_begin;
+    return indices[slot * p->sorted_indices.strides[0]];
+}
+
+/* The row of slot i, or NOBODY when it is not on this rank. Any position is legal. */
+static int64_t local_row(const struct moe_problem *p, int64_t slot)
+{
+    const int64_t row = position_of_slot(p, slot) - p->window_begin;
     return row >= 0 && row < p->local_rows ? row : NOBODY;
 }
 
@@ -47,6 +54,31 @@ static void assign_rows(struct moe_task *task)
             task->owned_rows += owner[row] == NOBODY;
             owner[row] = (int32_t)slot; /* of several slots the largest wins */
             task->scratch.local_slots[task->local_count++] = (int32_t)slot;
+        }
+    }
+}
+
+/* ACLGRAD_DEBUG=1: a position that no slot can have, or that two have, is worth a word; a negative one means "not here".
+ * The slots have their rows. */
+static void report_positions(const struct moe_task *task)
+{
+    const struct moe_problem *p = task->problem;
+    for (int64_t slot = 0; slot < p->slots; ++slot) {
+        const int32_t position = position_of_slot(p, slot);
+        const int64_t row = local_row(p, slot);
+        if (position >= p->slots) {
+            fprintf(stderr,
+                    "aclgrad,debug,aclnnMoeTokenUnpermuteWithEpGrad,sortedIndices: first bad position is %" PRId32
+                    " at slot %" PRId64 ", want less than %" PRId64 "; skipped\n",
+                    position, slot, p->slots);
+            return;
+        }
+        if (row != NOBODY && task->scratch.owner[row] != slot) {
+            fprintf(stderr,
+                    "aclgrad,debug,aclnnMoeTokenUnpermuteWithEpGrad,sortedIndices: slots %" PRId64 " and %" PRId32
+                    " both have position %" PRId32 "; the latter's row counts\n",
+                    slot, task->scratch.owner[row], position);
+            return;
         }
     }
 }
@@ -183,6 +215,9 @@ ag_status moe_run(const void *plan, void *workspace)
     moe_carve(&arena, task.plan, &task.scratch);
     task.row_bytes = p->hidden * (int64_t)ag_elem_bytes(p->token_elem);
     assign_rows(&task);
+    if (p->is_debug) {
+        report_positions(&task);
+    }
     if (p->probs.present) { /* a slot that is not here has the gradient +0 */
         memset(ag_view_origin(&p->probs_grad), 0, (size_t)p->slots * ag_elem_bytes(p->probs_elem));
     }
