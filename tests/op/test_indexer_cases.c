@@ -11,31 +11,11 @@ enum { DIM = 128 };
 
 /* --- tiny problems by hand -------------------------------------------------------------------------------------- */
 
-static void blank(struct indexer_call *call, const struct indexer_case *c)
-{
-    indexer_call_create(call, c);
-    test_tensor_fill_value(&call->query, 0);
-    test_tensor_fill_value(&call->key, 0);
-    test_tensor_fill_value(&call->weights, 1);
-}
-
-static void set_index(struct indexer_call *call, int64_t at, int32_t index)
-{
-    memcpy(test_tensor_at(&call->indices, at), &index, sizeof index);
-}
-
 static void set_slots(struct indexer_call *call, int64_t row, const int32_t *indices, const double *dy)
 {
     for (int64_t j = 0; j < call->c.topk; ++j) {
-        set_index(call, row * call->c.topk + j, indices[j]);
+        indexer_set_index(call, row * call->c.topk + j, indices[j]);
         test_tensor_set(&call->dy, row * call->c.topk + j, dy[j]);
-    }
-}
-
-static void expect(const char *what, const struct test_tensor *tensor, int64_t at, double want)
-{
-    if (test_tensor_get(tensor, at) != want) {
-        fail_msg("%s: element %lld is %.9g, want %.9g", what, (long long)at, test_tensor_get(tensor, at), want);
     }
 }
 
@@ -43,7 +23,7 @@ static void expect(const char *what, const struct test_tensor *tensor, int64_t a
 static void expect_e0(const char *what, const struct test_tensor *tensor, int64_t row, double value)
 {
     for (int64_t d = 0; d < DIM; ++d) {
-        expect(what, tensor, row * DIM + d, d == 0 ? value : 0);
+        indexer_expect(what, tensor, row * DIM + d, d == 0 ? value : 0);
     }
 }
 
@@ -63,12 +43,12 @@ static void expect_e0(const char *what, const struct test_tensor *tensor, int64_
 static void empty_slot(int dtype)
 {
     struct indexer_call call;
-    blank(&call, &(struct indexer_case){.dtype = dtype, .q_len = {1}, .kv_len = {1}, .topk = 2});
+    indexer_call_create_blank(&call, &(struct indexer_case){.dtype = dtype, .q_len = {1}, .kv_len = {1}, .topk = 2});
     test_tensor_set(&call.query, 0, 1);
     test_tensor_set(&call.key, 0, 2);
     set_slots(&call, 0, (const int32_t[]){0, -1}, (const double[]){3, 5});
     indexer_call_run(&call);
-    expect("dweights", &call.dweights, 0, 6);
+    indexer_expect("dweights", &call.dweights, 0, 6);
     expect_e0("dq", &call.dq, 0, 6);
     expect_e0("dk", &call.dk, 0, 3);
     indexer_call_destroy(&call);
@@ -84,14 +64,14 @@ static void test_empty_slot(void **state)
 static void late_slots(int dtype)
 {
     struct indexer_call call;
-    blank(&call, &(struct indexer_case){.dtype = dtype, .q_len = {1}, .kv_len = {4}, .topk = 8});
+    indexer_call_create_blank(&call, &(struct indexer_case){.dtype = dtype, .q_len = {1}, .kv_len = {4}, .topk = 8});
     test_tensor_set(&call.query, 0, 1);
     test_tensor_set(&call.key, 0, 1);
     test_tensor_set(&call.key, 3 * DIM, 2);
     set_slots(&call, 0, (const int32_t[]){-1, -1, -1, -1, -1, 3, -1, 0},
               (const double[]){NAN, NAN, NAN, NAN, NAN, 10, NAN, 100});
     indexer_call_run(&call);
-    expect("dweights", &call.dweights, 0, 2 * 10 + 100);
+    indexer_expect("dweights", &call.dweights, 0, 2 * 10 + 100);
     expect_e0("dq", &call.dq, 0, 2 * 10 + 100);
     expect_e0("dk", &call.dk, 0, 100);
     expect_e0("dk", &call.dk, 1, 0);
@@ -111,7 +91,8 @@ static void leading_slots(int dtype)
     static const int32_t indices[4][4] = {{0, 3, 2, 1}, {1, 0, 3, 2}, {2, 0, 1, 3}, {0, 1, 2, 3}};
     static const double dy[4] = {1, 10, 100, 1000}, dw[4] = {1, 11, 111, 1111}, dk[4] = {22, 111, 101, 1000};
     struct indexer_call call;
-    blank(&call, &(struct indexer_case){.dtype = dtype, .q_len = {4}, .kv_len = {4}, .topk = 4, .mode = 3});
+    indexer_call_create_blank(
+        &call, &(struct indexer_case){.dtype = dtype, .q_len = {4}, .kv_len = {4}, .topk = 4, .mode = 3});
     for (int i = 0; i < 4; ++i) {
         test_tensor_set(&call.query, i * DIM, 1);
         test_tensor_set(&call.key, i * DIM, 1);
@@ -119,7 +100,7 @@ static void leading_slots(int dtype)
     }
     indexer_call_run(&call);
     for (int i = 0; i < 4; ++i) { /* bf16 rounds 1111, and nothing else here */
-        expect("dweights", &call.dweights, i, dtype == AG_BF16 && i == 3 ? 1112 : dw[i]);
+        indexer_expect("dweights", &call.dweights, i, dtype == AG_BF16 && i == 3 ? 1112 : dw[i]);
         expect_e0("dq", &call.dq, i, dtype == AG_BF16 && i == 3 ? 1112 : dw[i]);
         expect_e0("dk", &call.dk, i, dk[i]);
     }
@@ -137,7 +118,8 @@ static void relu(int dtype)
 {
     static const double dq[3] = {2, 0, 0}, dw[3] = {1, 0, 0};
     struct indexer_call call;
-    blank(&call, &(struct indexer_case){.dtype = dtype, .q_len = {1}, .kv_len = {1}, .heads = 3, .topk = 1});
+    indexer_call_create_blank(
+        &call, &(struct indexer_case){.dtype = dtype, .q_len = {1}, .kv_len = {1}, .heads = 3, .topk = 1});
     test_tensor_set(&call.query, 0, 1);
     test_tensor_set(&call.query, DIM, -1);
     test_tensor_set(&call.query, 2 * DIM + 1, 1);
@@ -146,7 +128,7 @@ static void relu(int dtype)
     set_slots(&call, 0, (const int32_t[]){0}, (const double[]){1});
     indexer_call_run(&call);
     for (int h = 0; h < 3; ++h) {
-        expect("dweights", &call.dweights, h, dw[h]);
+        indexer_expect("dweights", &call.dweights, h, dw[h]);
         expect_e0("dq", &call.dq, h, dq[h]);
     }
     expect_e0("dk", &call.dk, 0, 2);
@@ -163,12 +145,12 @@ static void test_relu(void **state)
 static void minus_zero(int dtype)
 {
     struct indexer_call call;
-    blank(&call, &(struct indexer_case){.dtype = dtype, .q_len = {1}, .kv_len = {2}, .topk = 2});
+    indexer_call_create_blank(&call, &(struct indexer_case){.dtype = dtype, .q_len = {1}, .kv_len = {2}, .topk = 2});
     test_tensor_fill_value(&call.query, -0.0);
     test_tensor_fill_value(&call.key, 1);
     set_slots(&call, 0, (const int32_t[]){0, 1}, (const double[]){1, 1});
     indexer_call_run(&call);
-    expect("dweights", &call.dweights, 0, 0);
+    indexer_expect("dweights", &call.dweights, 0, 0);
     expect_e0("dq", &call.dq, 0, 0);
     expect_e0("dk", &call.dk, 1, 0);
     indexer_call_destroy(&call);
@@ -188,14 +170,15 @@ static void test_smallest_score(void **state)
     TEST_EACH_ISA(isa)
     {
         test_configure(1, isa, AG_LIMITS_DOCUMENTED);
-        blank(&call, &(struct indexer_case){.dtype = AG_FLOAT16, .q_len = {1}, .kv_len = {1}, .topk = 1});
+        indexer_call_create_blank(
+            &call, &(struct indexer_case){.dtype = AG_FLOAT16, .q_len = {1}, .kv_len = {1}, .topk = 1});
         test_tensor_set(&call.query, 0, 0x1p-12);
         test_tensor_set(&call.key, 0, 0x1p-12);
         set_slots(&call, 0, (const int32_t[]){0}, (const double[]){1});
         indexer_call_run(&call);
         expect_e0("dq", &call.dq, 0, 0x1p-12);
         expect_e0("dk", &call.dk, 0, 0x1p-12);
-        expect("dweights", &call.dweights, 0, 0x1p-24);
+        indexer_expect("dweights", &call.dweights, 0, 0x1p-24);
         indexer_call_destroy(&call);
     }
 }
@@ -208,7 +191,8 @@ static void test_half_range(void **state)
     TEST_EACH_ISA(isa)
     {
         test_configure(1, isa, AG_LIMITS_DOCUMENTED);
-        blank(&call, &(struct indexer_case){.dtype = AG_FLOAT16, .q_len = {1}, .kv_len = {2}, .topk = 2});
+        indexer_call_create_blank(
+            &call, &(struct indexer_case){.dtype = AG_FLOAT16, .q_len = {1}, .kv_len = {2}, .topk = 2});
         test_tensor_set(&call.query, 0, 0x1p-24);
         test_tensor_set(&call.key, 0, 0x1p-10);
         test_tensor_set(&call.key, DIM, 1024);
@@ -218,7 +202,7 @@ static void test_half_range(void **state)
         expect_e0("dq", &call.dq, 0, -INFINITY); /* 2^20 * (2^-10 - 2^10) */
         expect_e0("dk", &call.dk, 0, 0x1p-4);
         expect_e0("dk", &call.dk, 1, -0x1p-4);
-        expect("dweights", &call.dweights, 0, -0x1p-4); /* 2^-24 less rounds to it */
+        indexer_expect("dweights", &call.dweights, 0, -0x1p-4); /* 2^-24 less rounds to it */
         indexer_call_destroy(&call);
     }
 }
@@ -231,13 +215,14 @@ static void test_bf16_range(void **state)
     TEST_EACH_ISA(isa)
     {
         test_configure(1, isa, AG_LIMITS_DOCUMENTED);
-        blank(&call, &(struct indexer_case){.dtype = AG_BF16, .q_len = {1}, .kv_len = {1}, .topk = 1});
+        indexer_call_create_blank(&call,
+                                  &(struct indexer_case){.dtype = AG_BF16, .q_len = {1}, .kv_len = {1}, .topk = 1});
         test_tensor_set(&call.query, 0, 0x1p100);
         test_tensor_set(&call.key, 0, 0x1p-90);
         test_tensor_set(&call.weights, 0, 0x1p60);
         set_slots(&call, 0, (const int32_t[]){0}, (const double[]){0x1p-30});
         indexer_call_run(&call);
-        expect("dweights", &call.dweights, 0, 0x1p-20);
+        indexer_expect("dweights", &call.dweights, 0, 0x1p-20);
         expect_e0("dq", &call.dq, 0, 0x1p-60);
         expect_e0("dk", &call.dk, 0, INFINITY); /* 2^30 * 2^100 */
         indexer_call_destroy(&call);
@@ -249,7 +234,7 @@ static void rounded_product(int dtype)
 {
     const double product = 1.5 * 1.0078125;
     struct indexer_call call;
-    blank(&call, &(struct indexer_case){.dtype = dtype, .q_len = {1}, .kv_len = {2}, .topk = 2});
+    indexer_call_create_blank(&call, &(struct indexer_case){.dtype = dtype, .q_len = {1}, .kv_len = {2}, .topk = 2});
     test_tensor_set(&call.query, 0, 1);
     test_tensor_set(&call.key, 0, 128);
     test_tensor_set(&call.key, DIM, 128);
@@ -273,14 +258,14 @@ static void test_rounded_product(void **state)
 static void beyond_the_end(int dtype)
 {
     struct indexer_call call;
-    blank(&call, &(struct indexer_case){.dtype = dtype, .q_len = {1}, .kv_len = {4}, .topk = 2});
+    indexer_call_create_blank(&call, &(struct indexer_case){.dtype = dtype, .q_len = {1}, .kv_len = {4}, .topk = 2});
     test_tensor_fill_value(&call.query, 1);
     test_tensor_fill_value(&call.key, 1);
     set_slots(&call, 0, (const int32_t[]){0, 4}, (const double[]){1, NAN});
     indexer_call_run(&call);
-    expect("dweights", &call.dweights, 0, 128);
-    expect("dk", &call.dk, 0, 1);
-    expect("dk", &call.dk, 4 * DIM - 1, 0);
+    indexer_expect("dweights", &call.dweights, 0, 128);
+    indexer_expect("dk", &call.dk, 0, 1);
+    indexer_expect("dk", &call.dk, 4 * DIM - 1, 0);
     indexer_call_destroy(&call);
 }
 
@@ -294,20 +279,21 @@ static void test_beyond_the_end(void **state)
 static void no_valid_slot(int dtype)
 {
     struct indexer_call call;
-    blank(&call, &(struct indexer_case){.dtype = dtype, .q_len = {2}, .kv_len = {4}, .topk = 2, .heads = 3});
+    indexer_call_create_blank(
+        &call, &(struct indexer_case){.dtype = dtype, .q_len = {2}, .kv_len = {4}, .topk = 2, .heads = 3});
     test_tensor_fill_value(&call.query, 1);
     test_tensor_fill_value(&call.key, 1);
     set_slots(&call, 0, (const int32_t[]){-1, INT32_MIN}, (const double[]){NAN, INFINITY});
     set_slots(&call, 1, (const int32_t[]){1, 1}, (const double[]){1, 2});
     indexer_call_run(&call);
     for (int i = 0; i < 3; ++i) {
-        expect("dweights", &call.dweights, i, 0);
-        expect("dweights", &call.dweights, 3 + i, 3 * 128);
-        expect("dq", &call.dq, i * DIM, 0);
-        expect("dq", &call.dq, (3 + i) * DIM, 3);
+        indexer_expect("dweights", &call.dweights, i, 0);
+        indexer_expect("dweights", &call.dweights, 3 + i, 3 * 128);
+        indexer_expect("dq", &call.dq, i * DIM, 0);
+        indexer_expect("dq", &call.dq, (3 + i) * DIM, 3);
     }
-    expect("dk", &call.dk, 0, 0);
-    expect("dk", &call.dk, DIM, 9);
+    indexer_expect("dk", &call.dk, 0, 0);
+    indexer_expect("dk", &call.dk, DIM, 9);
     indexer_call_destroy(&call);
 }
 
@@ -315,18 +301,6 @@ static void test_no_valid_slot(void **state)
 {
     (void)state;
     EVERYWHERE(no_valid_slot);
-}
-
-static void assert_zero_rows(const char *what, const struct test_tensor *tensor, int64_t row, int64_t rows,
-                             int64_t width)
-{
-    for (int64_t i = row * width; i < (row + rows) * width; ++i) {
-        uint64_t bits = 0;
-        memcpy(&bits, test_tensor_at(tensor, i), ag_dtype_bytes(tensor->view.dtype));
-        if (bits != 0) {
-            fail_msg("%s: element %lld is %g, want +0", what, (long long)i, test_tensor_get(tensor, i));
-        }
-    }
 }
 
 /* Rows and keys behind the last prefix sum: zeros, their inputs (NaN) never read. */
@@ -342,9 +316,9 @@ static void tail(int dtype)
                                                       .heads = 2,
                                                       .topk = 5});
     indexer_call_verify(&call);
-    assert_zero_rows("dq", &call.dq, 5, 3, 2 * DIM);
-    assert_zero_rows("dweights", &call.dweights, 5, 3, 2);
-    assert_zero_rows("dk", &call.dk, 10, 5, DIM);
+    indexer_expect_zero_rows("dq", &call.dq, 5, 3, 2 * DIM);
+    indexer_expect_zero_rows("dweights", &call.dweights, 5, 3, 2);
+    indexer_expect_zero_rows("dk", &call.dk, 10, 5, DIM);
     indexer_call_destroy(&call);
 }
 
@@ -406,7 +380,7 @@ static void empty_query(int dtype)
     assert_memory_equal(call.dy.view.dims, slots, sizeof slots);
     indexer_call_run(&call);
     assert_int_equal(call.workspace_size, 0);
-    assert_zero_rows("dk", &call.dk, 0, 16, DIM);
+    indexer_expect_zero_rows("dk", &call.dk, 0, 16, DIM);
     indexer_call_destroy(&call);
 }
 

@@ -10,26 +10,6 @@
 
 enum { DIM = 128 };
 
-static void blank(struct indexer_call *call, const struct indexer_case *c)
-{
-    indexer_call_create(call, c);
-    test_tensor_fill_value(&call->query, 0);
-    test_tensor_fill_value(&call->key, 0);
-    test_tensor_fill_value(&call->weights, 1);
-}
-
-static void set_index(struct indexer_call *call, int64_t at, int32_t index)
-{
-    memcpy(test_tensor_at(&call->indices, at), &index, sizeof index);
-}
-
-static void expect(const char *what, const struct test_tensor *tensor, int64_t at, double want)
-{
-    if (test_tensor_get(tensor, at) != want) {
-        fail_msg("%s: element %lld is %.9g, want %.9g", what, (long long)at, test_tensor_get(tensor, at), want);
-    }
-}
-
 /* --- the published example -------------------------------------------------------------------------------------- */
 
 /* dy has query's shape: its last dim, 128, is the number of slots; rows of both tensors lie 128 elements apart. */
@@ -37,7 +17,8 @@ static void example(double one, double dq, double dw, double dk1)
 {
     const int64_t query_dims[] = {2, 3, 64, DIM}, index_dims[] = {2, 3, 2048};
     struct indexer_call call;
-    blank(&call, &(struct indexer_case){.dtype = AG_FLOAT16, .q_len = {3, 3}, .kv_len = {2048, 2048}, .heads = 64});
+    indexer_call_create_blank(
+        &call, &(struct indexer_case){.dtype = AG_FLOAT16, .q_len = {3, 3}, .kv_len = {2048, 2048}, .heads = 64});
     test_tensor_destroy(&call.dy);
     test_tensor_destroy(&call.indices);
     call.dy = test_tensor_create(AG_FLOAT16, 4, query_dims);
@@ -55,17 +36,17 @@ static void example(double one, double dq, double dw, double dk1)
     test_tensor_fill_value(&call.weights, one);
     test_tensor_fill_bytes(&call.indices, 0x7f);
     for (int64_t i = 0; i < 2 * 3 * DIM; ++i) {
-        set_index(&call, i, 1);
+        indexer_set_index(&call, i, 1);
     }
     indexer_call_run(&call);
     for (int64_t i = 0; i < 2 * 3 * 64 * DIM; ++i) {
-        expect("dq", &call.dq, i, dq);
+        indexer_expect("dq", &call.dq, i, dq);
     }
     for (int64_t i = 0; i < 2 * 3 * 64; ++i) {
-        expect("dweights", &call.dweights, i, dw);
+        indexer_expect("dweights", &call.dweights, i, dw);
     }
     for (int64_t i = 0; i < 2 * 2048 * DIM; ++i) {
-        expect("dk", &call.dk, i, i / DIM % 2048 == 1 ? dk1 : 0);
+        indexer_expect("dk", &call.dk, i, i / DIM % 2048 == 1 ? dk1 : 0);
     }
     indexer_call_destroy(&call);
 }
@@ -113,18 +94,6 @@ static void test_flat_rows_cross(void **state)
 
 /* --- more rows than keys ---------------------------------------------------------------------------------------- */
 
-static void assert_zero_rows(const char *what, const struct test_tensor *tensor, int64_t row, int64_t rows,
-                             int64_t width)
-{
-    for (int64_t i = row * width; i < (row + rows) * width; ++i) {
-        uint64_t bits = 0;
-        memcpy(&bits, test_tensor_at(tensor, i), ag_dtype_bytes(tensor->view.dtype));
-        if (bits != 0) {
-            fail_msg("%s: element %lld is %g, want +0", what, (long long)i, test_tensor_get(tensor, i));
-        }
-    }
-}
-
 /* More rows than keys: the leading ones see none. They must not spoil their neighbours. */
 static void more_rows_than_keys(int dtype)
 {
@@ -136,8 +105,8 @@ static void more_rows_than_keys(int dtype)
     indexer_call_create(&call, &c);
     indexer_call_run(&call);
     indexer_call_compare(&call);
-    assert_zero_rows("dq", &call.dq, 0, 24, 7 * DIM);
-    assert_zero_rows("dweights", &call.dweights, 0, 24, 7);
+    indexer_expect_zero_rows("dq", &call.dq, 0, 24, 7 * DIM);
+    indexer_expect_zero_rows("dweights", &call.dweights, 0, 24, 7);
     indexer_call_create(&alone, &later);
     indexer_copy_rows(&alone.query, 0, &call.query, 24, 40, 7 * DIM);
     indexer_copy_rows(&alone.weights, 0, &call.weights, 24, 40, 7);
@@ -146,10 +115,10 @@ static void more_rows_than_keys(int dtype)
     indexer_copy_rows(&alone.key, 0, &call.key, 0, 40, DIM);
     indexer_call_run(&alone);
     for (int64_t i = 0; i < 40 * 7 * DIM; ++i) {
-        expect("dq", &call.dq, 24 * 7 * DIM + i, test_tensor_get(&alone.dq, i));
+        indexer_expect("dq", &call.dq, 24 * 7 * DIM + i, test_tensor_get(&alone.dq, i));
     }
     for (int64_t i = 0; i < 40 * 7; ++i) {
-        expect("dweights", &call.dweights, 24 * 7 + i, test_tensor_get(&alone.dweights, i));
+        indexer_expect("dweights", &call.dweights, 24 * 7 + i, test_tensor_get(&alone.dweights, i));
     }
     test_assert_same_bits("dk", &call.dk, &alone.dk);
     indexer_call_destroy(&call);

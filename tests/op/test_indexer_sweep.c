@@ -1,6 +1,6 @@
 /* labels: long slow */
-/* aclnnLightningIndexerGrad: 2,000 random problems in every kernel table, against the definition. INDEXER_SWEEP_SEED in
- * the environment starts elsewhere. */
+/* aclnnLightningIndexerGrad: 2,000 random problems in every kernel table, against the definition. INDEXER_SWEEP_SEED
+ * in the environment starts elsewhere. */
 #include <stdio.h>
 #include <stdlib.h>
 

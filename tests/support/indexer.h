@@ -54,6 +54,12 @@ struct indexer_call {
 
 void indexer_call_create(struct indexer_call *call, const struct indexer_case *c);
 
+/* As indexer_call_create, then query and key 0 and weights 1: for problems by hand. */
+void indexer_call_create_blank(struct indexer_call *call, const struct indexer_case *c);
+
+/* Writes element `at`, counted row-major, of the call's sparseIndices. */
+void indexer_set_index(struct indexer_call *call, int64_t at, int32_t index);
+
 /* Checks canaries and gaps, frees. */
 void indexer_call_destroy(struct indexer_call *call);
 
@@ -83,6 +89,13 @@ void indexer_call_create_single(struct indexer_call *single, const struct indexe
 /* First row and key of a sequence in the tensors. */
 int64_t indexer_call_row(const struct indexer_call *call, int64_t number);
 int64_t indexer_call_key(const struct indexer_call *call, int64_t number);
+
+/* Element `at`, counted row-major, is `want`. */
+void indexer_expect(const char *what, const struct test_tensor *tensor, int64_t at, double want);
+
+/* Rows of a [rows, width] tensor are +0, bit for bit. */
+void indexer_expect_zero_rows(const char *what, const struct test_tensor *tensor, int64_t row, int64_t rows,
+                              int64_t width);
 
 /* One line that tells the case. */
 const char *indexer_case_text(const struct indexer_case *c);

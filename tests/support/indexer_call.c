@@ -303,6 +303,19 @@ void indexer_call_destroy(struct indexer_call *call)
     }
 }
 
+void indexer_call_create_blank(struct indexer_call *call, const struct indexer_case *c)
+{
+    indexer_call_create(call, c);
+    test_tensor_fill_value(&call->query, 0);
+    test_tensor_fill_value(&call->key, 0);
+    test_tensor_fill_value(&call->weights, 1);
+}
+
+void indexer_set_index(struct indexer_call *call, int64_t at, int32_t index)
+{
+    memcpy(test_tensor_at(&call->indices, at), &index, sizeof index);
+}
+
 /* --- both phases ----------------------------------------------------------------------------------------------- */
 
 aclnnStatus indexer_call_phase1(struct indexer_call *call)
@@ -382,4 +395,23 @@ void indexer_call_assert_same(const struct indexer_call *a, const struct indexer
     test_assert_same_bits("dq", &a->dq, &b->dq);
     test_assert_same_bits("dk", &a->dk, &b->dk);
     test_assert_same_bits("dweights", &a->dweights, &b->dweights);
+}
+
+void indexer_expect(const char *what, const struct test_tensor *tensor, int64_t at, double want)
+{
+    if (test_tensor_get(tensor, at) != want) {
+        fail_msg("%s: element %" PRId64 " is %.9g, want %.9g", what, at, test_tensor_get(tensor, at), want);
+    }
+}
+
+void indexer_expect_zero_rows(const char *what, const struct test_tensor *tensor, int64_t row, int64_t rows,
+                              int64_t width)
+{
+    for (int64_t i = row * width; i < (row + rows) * width; ++i) {
+        uint64_t bits = 0;
+        memcpy(&bits, test_tensor_at(tensor, i), ag_dtype_bytes(tensor->view.dtype));
+        if (bits != 0) {
+            fail_msg("%s: element %" PRId64 " is %g, want +0", what, i, test_tensor_get(tensor, i));
+        }
+    }
 }
