@@ -189,6 +189,20 @@ static int run_all(struct test_operators *operators)
     return 0;
 }
 
+static void check_child(struct test_operators *operators)
+{
+    int status;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(60); /* a hang is a failure */
+        _exit(run_all(operators));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static void children_can_call(void **state)
 {
     (void)state;
@@ -197,19 +211,46 @@ static void children_can_call(void **state)
     ag_config_set_threads(3);
     assert_int_equal(run_all(&operators), 0); /* there is a pool when the child is made */
     for (int64_t round = 0; round < test_effort(100); ++round) {
-        const pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0) {
-            alarm(60); /* a hang is a failure */
-            _exit(run_all(&operators));
-        }
-        int status;
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_true(WIFEXITED(status));
-        assert_int_equal(WEXITSTATUS(status), 0);
+        check_child(&operators);
     }
     assert_int_equal(run_all(&operators), 0); /* and the parent is as before */
     test_operators_destroy(&operators);
+}
+
+struct busy {
+    struct test_operators operators;
+    _Atomic bool is_over;
+    int failures;
+};
+
+static void *keep_busy(void *argument)
+{
+    struct busy *busy = argument;
+    while (!busy->is_over) {
+        busy->failures += run_all(&busy->operators) != 0;
+    }
+    return NULL;
+}
+
+/* fork() while another thread is inside the library, wherever that may be. */
+static void children_of_a_busy_process_can_call(void **state)
+{
+    (void)state;
+    static struct busy busy;
+    struct test_operators operators;
+    pthread_t thread;
+    test_operators_create(&operators, 0);
+    test_operators_create(&busy.operators, 0);
+    ag_config_set_threads(2);
+    assert_int_equal(pthread_create(&thread, NULL, keep_busy, &busy), 0);
+    for (int64_t round = 0; round < test_effort(200); ++round) {
+        check_child(&operators);
+    }
+    busy.is_over = true;
+    pthread_join(thread, NULL);
+    assert_int_equal(busy.failures, 0);
+    test_operators_destroy(&operators);
+    test_operators_destroy(&busy.operators);
 }
 
 int main(void)
@@ -219,6 +260,7 @@ int main(void)
         cmocka_unit_test(threads_with_a_worker_behind_each_stream),
         cmocka_unit_test(many_calls_leave_nothing_behind),
         cmocka_unit_test(children_can_call),
+        cmocka_unit_test(children_of_a_busy_process_can_call),
     };
     return cmocka_run_group_tests_name("stress", tests, make_answers, drop_answers);
 }
