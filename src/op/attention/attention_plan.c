@@ -94,17 +94,16 @@ struct attention_columns attention_split_positions(const struct attention_plan *
     const struct attention_sequence *sequence = &plan->problem.sequences[work->sequence];
     const int64_t group = plan->problem.group, total = work->tiles * group;
     const struct ag_range tiles = ag_share(total, split, work->splits);
-    return (struct attention_columns){
-        split == 0 ? 0 : position_after(sequence, group, work->tiles, tiles.begin),
-        split == work->splits - 1 ? group * attention_row_tiles(sequence)
-                                  : position_after(sequence, group, work->tiles, tiles.end)};
+    return (struct attention_columns){split == 0 ? 0 : position_after(sequence, group, work->tiles, tiles.begin),
+                                      split == work->splits - 1
+                                          ? group * attention_row_tiles(sequence)
+                                          : position_after(sequence, group, work->tiles, tiles.end)};
 }
 
 /* Floats of one split's sums over all key heads: double, so that nothing overflows before it is compared. */
 static double partial_floats(const struct attention_plan *plan, const struct attention_sequence *sequence)
 {
-    return (double)plan->problem.key_heads * (double)sequence->key_len *
-           (double)(plan->key_cols + plan->value_cols);
+    return (double)plan->problem.key_heads * (double)sequence->key_len * (double)(plan->key_cols + plan->value_cols);
 }
 
 static int64_t choose_splits(const struct attention_plan *plan, const struct attention_sequence *sequence,
@@ -129,12 +128,10 @@ struct work_cursor {
     int64_t wave, wave_floats;
 };
 
-static bool next_work(const struct attention_plan *plan, struct work_cursor *cursor,
-                      struct attention_work *work)
+static bool next_work(const struct attention_plan *plan, struct work_cursor *cursor, struct attention_work *work)
 {
     const struct attention_problem *problem = &plan->problem;
-    while (cursor->sequence < problem->sequence_count &&
-           !has_work(problem, &problem->sequences[cursor->sequence])) {
+    while (cursor->sequence < problem->sequence_count && !has_work(problem, &problem->sequences[cursor->sequence])) {
         ++cursor->sequence;
     }
     if (cursor->sequence == problem->sequence_count) {
@@ -301,8 +298,7 @@ static ag_status measure(struct attention_plan *plan)
     plan->table_bytes = ag_arena_bytes(&tables);
     plan->lane_bytes = ag_arena_bytes(&lane);
     plan->workspace_bytes = ag_arena_bytes(&workspace);
-    AG_REQUIRE(plan->workspace_bytes < INT64_MAX, INVALID,
-               "query, keyIn: the workspace does not fit 64 bits");
+    AG_REQUIRE(plan->workspace_bytes < INT64_MAX, INVALID, "query, keyIn: the workspace does not fit 64 bits");
     return AG_OK;
 }
 
@@ -364,11 +360,10 @@ void attention_describe_plan(const void *described, char *text, size_t bytes)
     }
     snprintf(text, bytes,
              "elem=%s panel=%s kernels=%s tile=%dx%d tiles=%" PRId64 " sequences=%" PRId64 " items=%" PRId64
-             " split_sequences=%" PRId64 " waves=%" PRId64 " lanes=%d workspace=%" PRIu64
-             " lane_bytes=%" PRIu64 " statistics=%s slow_because=%s",
+             " split_sequences=%" PRId64 " waves=%" PRId64 " lanes=%d workspace=%" PRIu64 " lane_bytes=%" PRIu64
+             " statistics=%s slow_because=%s",
              elem_names[problem->elem], plan->panel == AG_PANEL_BF16 ? "bf16-pair" : "fp32",
-             ag_isa_name(plan->kernels->isa), ATTENTION_TILE, ATTENTION_TILE, plan->tile_count,
-             plan->work_count, plan->item_count, plan->split_count, plan->wave_count, plan->lanes,
-             plan->workspace_bytes, plan->lane_bytes, attention_layout_name(problem->softmax_layout),
-             why_not_faster(plan));
+             ag_isa_name(plan->kernels->isa), ATTENTION_TILE, ATTENTION_TILE, plan->tile_count, plan->work_count,
+             plan->item_count, plan->split_count, plan->wave_count, plan->lanes, plan->workspace_bytes,
+             plan->lane_bytes, attention_layout_name(problem->softmax_layout), why_not_faster(plan));
 }

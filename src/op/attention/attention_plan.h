@@ -29,14 +29,13 @@ enum {
 
 /* One sequence with something to do. */
 struct attention_work {
-    int64_t sequence;    /* index into problem.sequences */
-    int64_t wave;        /* split sequences take turns when their sums do not all fit at once */
-    int64_t splits;      /* items per key head */
-    int64_t tiles;       /* of one query head */
-    int64_t first_item;  /* of this work, counted within the wave; key_heads * splits of them */
-    int64_t first_block; /* of its reduction, likewise; 0 of them when splits == 1 */
-    int64_t
-        first_partial; /* floats into the partial sums, [key_heads][splits][key_len][key_cols + value_cols] */
+    int64_t sequence;      /* index into problem.sequences */
+    int64_t wave;          /* split sequences take turns when their sums do not all fit at once */
+    int64_t splits;        /* items per key head */
+    int64_t tiles;         /* of one query head */
+    int64_t first_item;    /* of this work, counted within the wave; key_heads * splits of them */
+    int64_t first_block;   /* of its reduction, likewise; 0 of them when splits == 1 */
+    int64_t first_partial; /* floats into the partial sums, [key_heads][splits][key_len][key_cols + value_cols] */
 };
 
 /* Rows of a pack that no work covers: their gradients are zero. */

@@ -11,17 +11,11 @@
 struct ag_matrix attention_head_rows(const struct ag_view *view, int64_t begin, int64_t rows, int64_t head)
 {
     const int64_t elem = begin * view->strides[0] + head * view->strides[1];
-    return (struct ag_matrix){.data =
-                                  (char *)ag_view_origin(view) + elem * (int64_t)ag_dtype_bytes(view->dtype),
+    return (struct ag_matrix){.data = (char *)ag_view_origin(view) + elem * (int64_t)ag_dtype_bytes(view->dtype),
                               .rows = rows,
                               .cols = view->dims[2],
                               .row_stride = view->strides[0],
                               .col_stride = view->strides[2]};
-}
-
-static bool is_wanted(const struct ag_view *output)
-{
-    return output->present && !ag_view_is_empty(output);
 }
 
 /* --- the sums of keys, once they are complete ----------------------------------------------------------- */
@@ -37,9 +31,8 @@ static void store_keys(const struct attention_item *item, int64_t begin, int64_t
     const struct ag_matrix dv = attention_head_rows(&job->outputs[OUT_DV], first, rows, item->key_head);
     job->rows->store(&dk, dkey, plan->key_cols, job->problem->scale);
     job->rows->store(&dv, dvalue, plan->value_cols, 1.0f);
-    if (is_wanted(&job->outputs[OUT_DK_ROPE])) {
-        const struct ag_matrix rope =
-            attention_head_rows(&job->outputs[OUT_DK_ROPE], first, rows, item->key_head);
+    if (attention_is_wanted(&job->outputs[OUT_DK_ROPE])) {
+        const struct ag_matrix rope = attention_head_rows(&job->outputs[OUT_DK_ROPE], first, rows, item->key_head);
         job->rows->store(&rope, dkey + plan->dim_cols, plan->key_cols, job->problem->scale);
     }
 }
@@ -63,14 +56,13 @@ static const struct attention_work *find_work(const struct attention_job *job, i
 }
 
 /* Where split `split` of a key head sums: [key_len][key_cols], and behind it [key_len][value_cols]. */
-static float *partial_sums(const struct attention_job *job, const struct attention_work *work,
-                           int64_t key_head, int64_t split)
+static float *partial_sums(const struct attention_job *job, const struct attention_work *work, int64_t key_head,
+                           int64_t split)
 {
     const struct attention_plan *plan = job->plan;
     const int64_t key_len = plan->problem.sequences[work->sequence].key_len;
     const int64_t part = key_head * work->splits + split;
-    return job->workspace.partial + work->first_partial +
-           part * key_len * (plan->key_cols + plan->value_cols);
+    return job->workspace.partial + work->first_partial + part * key_len * (plan->key_cols + plan->value_cols);
 }
 
 /* The positions of a split, head by head and chunk by chunk. */
@@ -154,9 +146,8 @@ static void reduce_block(void *context, int64_t index, int lane)
 
 static int64_t gap_blocks(const struct attention_gap *gaps, int64_t count)
 {
-    return count == 0
-               ? 0
-               : gaps[count - 1].first_block + (gaps[count - 1].rows + ATTENTION_STRIP - 1) / ATTENTION_STRIP;
+    return count == 0 ? 0
+                      : gaps[count - 1].first_block + (gaps[count - 1].rows + ATTENTION_STRIP - 1) / ATTENTION_STRIP;
 }
 
 static struct attention_columns gap_rows(const struct attention_gap *gaps, int64_t count, int64_t block)
@@ -178,7 +169,7 @@ static struct attention_columns gap_rows(const struct attention_gap *gaps, int64
 static void zero_rows(const struct attention_job *job, int output, struct attention_columns rows)
 {
     const struct ag_view *view = &job->outputs[output];
-    if (!is_wanted(view)) {
+    if (!attention_is_wanted(view)) {
         return;
     }
     for (int64_t head = 0; head < view->dims[1]; ++head) {
@@ -210,13 +201,6 @@ static void zero_key_gap(void *context, int64_t block, int lane)
 
 /* --- staged outputs ------------------------------------------------------------------------------------- */
 
-static const struct ag_view *output_of(const struct attention_problem *problem, int output)
-{
-    const struct ag_view *const views[OUT_COUNT] = {&problem->dq, &problem->dq_rope, &problem->dk,
-                                                    &problem->dk_rope, &problem->dv};
-    return views[output];
-}
-
 /* Dense, in memory of its own. */
 static struct ag_view stand_in(const struct ag_view *view, void *memory)
 {
@@ -239,8 +223,7 @@ static void copy_matrix(const struct ag_matrix *to, const struct ag_matrix *from
             continue;
         }
         for (int64_t c = 0; c < to->cols; ++c) {
-            memcpy(target + c * to->col_stride * (int64_t)elem_bytes, source + c * (int64_t)elem_bytes,
-                   elem_bytes);
+            memcpy(target + c * to->col_stride * (int64_t)elem_bytes, source + c * (int64_t)elem_bytes, elem_bytes);
         }
     }
 }
@@ -250,9 +233,9 @@ static void copy_staged(void *context, int64_t index, int lane)
 {
     const struct attention_job *job = context;
     const struct ag_view *from = &job->outputs[index % OUT_COUNT];
-    const struct ag_view *to = output_of(job->problem, (int)(index % OUT_COUNT));
+    const struct ag_view *to = attention_output(job->problem, (int)(index % OUT_COUNT));
     const int64_t begin = index / OUT_COUNT * ATTENTION_STRIP;
-    if (is_wanted(to) && begin < to->dims[0]) {
+    if (attention_is_wanted(to) && begin < to->dims[0]) {
         const int64_t left = to->dims[0] - begin, rows = left < ATTENTION_STRIP ? left : ATTENTION_STRIP;
         for (int64_t head = 0; head < to->dims[1]; ++head) {
             const struct ag_matrix target = attention_head_rows(to, begin, rows, head);
@@ -276,7 +259,7 @@ static void set_up(struct attention_job *job, const struct attention_plan *plan,
         attention_carve(&arena, plan, &job->workspace);
     }
     for (int i = 0; i < OUT_COUNT; ++i) {
-        const struct ag_view *output = output_of(job->problem, i);
+        const struct ag_view *output = attention_output(job->problem, i);
         job->outputs[i] = job->workspace.staged[i] ? stand_in(output, job->workspace.staged[i]) : *output;
     }
 }
@@ -294,8 +277,7 @@ static void run_waves(struct attention_job *job)
 static void zero_gaps(struct attention_job *job)
 {
     const struct attention_plan *plan = job->plan;
-    ag_parallel_for(plan->lanes, gap_blocks(plan->tables.query_gaps, plan->query_gap_count), zero_query_gap,
-                    job);
+    ag_parallel_for(plan->lanes, gap_blocks(plan->tables.query_gaps, plan->query_gap_count), zero_query_gap, job);
     ag_parallel_for(plan->lanes, gap_blocks(plan->tables.key_gaps, plan->key_gap_count), zero_key_gap, job);
 }
 
@@ -318,8 +300,7 @@ ag_status attention_run_plan(const void *planned, void *memory)
     }
     zero_gaps(&job);
     if (problem->has_overlap) {
-        const int64_t rows =
-            problem->query_rows > problem->key_rows ? problem->query_rows : problem->key_rows;
+        const int64_t rows = problem->query_rows > problem->key_rows ? problem->query_rows : problem->key_rows;
         const int64_t blocks = (rows + ATTENTION_STRIP - 1) / ATTENTION_STRIP;
         ag_parallel_for(plan->lanes, blocks * OUT_COUNT, copy_staged, &job);
     }

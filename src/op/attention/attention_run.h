@@ -42,6 +42,19 @@ struct attention_lane {
 
 enum { OUT_DQ, OUT_DQ_ROPE, OUT_DK, OUT_DK_ROPE, OUT_DV, OUT_COUNT };
 
+static inline const struct ag_view *attention_output(const struct attention_problem *problem, int output)
+{
+    const struct ag_view *const views[OUT_COUNT] = {&problem->dq, &problem->dq_rope, &problem->dk, &problem->dk_rope,
+                                                    &problem->dv};
+    return views[output];
+}
+
+/* A rope output may be absent, and any may have no element. */
+static inline bool attention_is_wanted(const struct ag_view *output)
+{
+    return output->present && !ag_view_is_empty(output);
+}
+
 struct attention_workspace {
     struct attention_lane *lanes; /* [plan->lanes] */
     float *partial;               /* [plan->partial_floats] */
@@ -49,8 +62,7 @@ struct attention_workspace {
 };
 
 /* One lane's part; attention_carve calls it for every lane. */
-void attention_carve_lane(struct ag_arena *arena, const struct attention_plan *plan,
-                          struct attention_lane *lane);
+void attention_carve_lane(struct ag_arena *arena, const struct attention_plan *plan, struct attention_lane *lane);
 
 void attention_carve(struct ag_arena *arena, const struct attention_plan *plan,
                      struct attention_workspace *workspace);
@@ -73,8 +85,7 @@ struct attention_item {
     const struct attention_sequence *sequence;
     int64_t key_head;
     struct attention_lane *lane;
-    float *dkey,
-        *dvalue; /* [key_len][key_cols], [key_len][value_cols]: the lane's, or a split's partial sums */
+    float *dkey, *dvalue; /* [key_len][key_cols], [key_len][value_cols]: the lane's, or a split's partial sums */
 };
 
 /* Rows [begin, end) of one query head, at most plan->chunk_rows: adds to the item's dkey and dvalue and

@@ -44,8 +44,8 @@ static int64_t words_of(const struct ag_panel_kernels *panel, int64_t elems)
 /* The rows of [T, N, D] that the chunk has of `view`. */
 static struct ag_matrix chunk_rows(const struct chunk *chunk, const struct ag_view *view)
 {
-    return attention_head_rows(view, chunk->item->sequence->query_begin + chunk->begin,
-                               chunk->end - chunk->begin, chunk->query_head);
+    return attention_head_rows(view, chunk->item->sequence->query_begin + chunk->begin, chunk->end - chunk->begin,
+                               chunk->query_head);
 }
 
 static void pack_queries(const struct chunk *chunk)
@@ -79,8 +79,7 @@ static void pack_key_lanes(const struct chunk *chunk, struct attention_columns k
     chunk->panel->pack_lanes[problem->elem](to_values, &value);
     if (problem->has_rope) {
         const struct ag_matrix rope = attention_head_rows(&problem->key_rope, first, count, head);
-        chunk->panel->pack_lanes[problem->elem](to_keys + chunk->plan->dim_words * chunk->panel->lanes,
-                                                &rope);
+        chunk->panel->pack_lanes[problem->elem](to_keys + chunk->plan->dim_words * chunk->panel->lanes, &rope);
     }
 }
 
@@ -105,8 +104,7 @@ static void pack_keys(const struct chunk *chunk, struct attention_columns keys)
     }
     chunk->panel->pack_depth[problem->elem](lane->key_depth, key_depth_panel(chunk), &key);
     if (problem->has_rope) {
-        const struct ag_matrix rope =
-            attention_head_rows(&problem->key_rope, first, count, chunk->item->key_head);
+        const struct ag_matrix rope = attention_head_rows(&problem->key_rope, first, count, chunk->item->key_head);
         chunk->panel->pack_depth[problem->elem](lane->key_depth + plan->dim_panels * key_depth_panel(chunk),
                                                 key_depth_panel(chunk), &rope);
     }
@@ -155,8 +153,8 @@ static void erase_row(const struct chunk *chunk, int64_t r)
 static float statistic(const struct chunk *chunk, const struct ag_view *view, int64_t row)
 {
     const struct attention_item *item = chunk->item;
-    const int64_t number = attention_statistics_row(item->job->problem, item->job->layout, item->sequence,
-                                                    chunk->query_head, row);
+    const int64_t number =
+        attention_statistics_row(item->job->problem, item->job->layout, item->sequence, chunk->query_head, row);
     return ((const float *)ag_view_origin(view))[attention_statistics_offset(view, number)];
 }
 
@@ -363,18 +361,17 @@ static void add_query_gradients(const struct chunk *chunk, struct attention_colu
     const struct attention_lane *lane = chunk->lane;
     const struct ag_panel_kernels *panel = chunk->panel;
     const int64_t at = packed_keys.begin % ATTENTION_BLOCK / panel->pair;
-    struct ag_multiply m = {
-        .a = lane->key_depth + packed_keys.begin / panel->pair * panel->lanes,
-        .a_panel_stride = key_depth_panel(chunk),
-        .b = (plan->panel == AG_PANEL_F32 ? (const uint32_t *)lane->dprob : lane->ds_rows) + at,
-        .b_row_stride = ATTENTION_SCORE_STRIDE / panel->pair,
-        .b_word_stride = 1,
-        .c = lane->dquery + rows.begin * plan->key_cols,
-        .c_row_stride = plan->key_cols,
-        .rows = rows.end - rows.begin,
-        .cols = plan->dim_cols,
-        .depth = words_of(panel, packed_keys.end - packed_keys.begin),
-        .accumulate = true};
+    struct ag_multiply m = {.a = lane->key_depth + packed_keys.begin / panel->pair * panel->lanes,
+                            .a_panel_stride = key_depth_panel(chunk),
+                            .b = (plan->panel == AG_PANEL_F32 ? (const uint32_t *)lane->dprob : lane->ds_rows) + at,
+                            .b_row_stride = ATTENTION_SCORE_STRIDE / panel->pair,
+                            .b_word_stride = 1,
+                            .c = lane->dquery + rows.begin * plan->key_cols,
+                            .c_row_stride = plan->key_cols,
+                            .rows = rows.end - rows.begin,
+                            .cols = plan->dim_cols,
+                            .depth = words_of(panel, packed_keys.end - packed_keys.begin),
+                            .accumulate = true};
     panel->multiply(&m);
     m.a += plan->dim_panels * key_depth_panel(chunk);
     m.c += plan->dim_cols;
@@ -384,8 +381,8 @@ static void add_query_gradients(const struct chunk *chunk, struct attention_colu
 
 /* At most ATTENTION_BLOCK rows (of the chunk) against the packed keys [begin, end), at most as many, of a
  * tile whose first key is `tile_begin`. */
-static void run_block(const struct chunk *chunk, struct attention_columns rows,
-                      struct attention_columns packed_keys, int64_t tile_begin)
+static void run_block(const struct chunk *chunk, struct attention_columns rows, struct attention_columns packed_keys,
+                      int64_t tile_begin)
 {
     struct attention_columns used = {packed_keys.end, packed_keys.begin};
     for (int64_t key = packed_keys.begin; key < packed_keys.end; key += ATTENTION_STRIP) {
@@ -417,8 +414,8 @@ static void run_tile(const struct chunk *chunk, struct attention_columns rows, s
         const struct attention_columns block_keys = {keys.begin + packed.begin, keys.begin + packed.end};
         for (int64_t row = rows.begin; row < rows.end; row += ATTENTION_BLOCK) {
             const struct attention_columns block_rows = {row, smaller(row + ATTENTION_BLOCK, rows.end)};
-            const struct attention_columns seen = attention_columns_of_rows(
-                sequence, chunk->begin + block_rows.begin, chunk->begin + block_rows.end);
+            const struct attention_columns seen =
+                attention_columns_of_rows(sequence, chunk->begin + block_rows.begin, chunk->begin + block_rows.end);
             if (!is_empty(common(seen, block_keys))) {
                 run_block(chunk, block_rows, packed, keys.begin);
             }
@@ -448,7 +445,7 @@ static void store_output(const struct chunk *chunk, int output, const float *fro
 {
     const struct attention_job *job = chunk->item->job;
     const struct ag_view *view = &job->outputs[output];
-    if (!view->present || ag_view_is_empty(view)) {
+    if (!attention_is_wanted(view)) {
         return;
     }
     const struct ag_matrix to = chunk_rows(chunk, view);

@@ -13,8 +13,7 @@ static int64_t words_of(const struct ag_panel_kernels *panel, int64_t elems)
     return (elems + panel->pair - 1) / panel->pair;
 }
 
-static void carve_chunk(struct ag_arena *arena, const struct attention_plan *plan,
-                        struct attention_lane *lane)
+static void carve_chunk(struct ag_arena *arena, const struct attention_plan *plan, struct attention_lane *lane)
 {
     const struct ag_panel_kernels *panel = &plan->kernels->panel[plan->panel];
     const int64_t chunk = plan->chunk_rows, depth = words_of(panel, chunk) * panel->lanes;
@@ -38,8 +37,7 @@ static void carve_keys(struct ag_arena *arena, const struct attention_plan *plan
     lane->key_depth = take(arena, plan->dim_panels + plan->rope_panels, depth, sizeof *lane->key_depth);
 }
 
-static void carve_scores(struct ag_arena *arena, const struct attention_plan *plan,
-                         struct attention_lane *lane)
+static void carve_scores(struct ag_arena *arena, const struct attention_plan *plan, struct attention_lane *lane)
 {
     const int64_t floats = ATTENTION_BLOCK * ATTENTION_SCORE_STRIDE;
     lane->score = ag_take(arena, floats, sizeof *lane->score);
@@ -57,8 +55,7 @@ static void carve_scores(struct ag_arena *arena, const struct attention_plan *pl
     }
 }
 
-void attention_carve_lane(struct ag_arena *arena, const struct attention_plan *plan,
-                          struct attention_lane *lane)
+void attention_carve_lane(struct ag_arena *arena, const struct attention_plan *plan, struct attention_lane *lane)
 {
     lane->dkey = take(arena, plan->max_key_len, plan->key_cols, sizeof *lane->dkey);
     lane->dvalue = take(arena, plan->max_key_len, plan->value_cols, sizeof *lane->dvalue);
@@ -67,20 +64,16 @@ void attention_carve_lane(struct ag_arena *arena, const struct attention_plan *p
     carve_scores(arena, plan, lane);
 }
 
-static void carve_staged(struct ag_arena *arena, const struct attention_problem *problem,
-                         void *staged[OUT_COUNT])
+static void carve_staged(struct ag_arena *arena, const struct attention_problem *problem, void *staged[OUT_COUNT])
 {
-    const struct ag_view *const outputs[OUT_COUNT] = {&problem->dq, &problem->dq_rope, &problem->dk,
-                                                      &problem->dk_rope, &problem->dv};
     for (int i = 0; i < OUT_COUNT; ++i) {
-        const bool is_staged = problem->has_overlap && outputs[i]->present;
-        staged[i] =
-            is_staged ? ag_take(arena, ag_view_elems(outputs[i]), ag_elem_bytes(problem->elem)) : NULL;
+        const struct ag_view *output = attention_output(problem, i);
+        const bool is_staged = problem->has_overlap && attention_is_wanted(output);
+        staged[i] = is_staged ? ag_take(arena, ag_view_elems(output), ag_elem_bytes(problem->elem)) : NULL;
     }
 }
 
-void attention_carve(struct ag_arena *arena, const struct attention_plan *plan,
-                     struct attention_workspace *workspace)
+void attention_carve(struct ag_arena *arena, const struct attention_plan *plan, struct attention_workspace *workspace)
 {
     const int lanes = plan->item_count > 0 ? plan->lanes : 0;
     workspace->lanes = ag_take(arena, lanes, sizeof *workspace->lanes);
