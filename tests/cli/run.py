@@ -2,6 +2,7 @@
 """Runs one session file: commands, expected output, exit codes.
 
     run.py BINDIR FILE
+    run.py --record BINDIR FILE      writes what the commands print into the file: read it before you believe it
 
 A command is a line "$ ..."; lines "> ..." continue it. The lines behind it, up to the next command, are what it must
 print, stdout and stderr together. In them
@@ -51,7 +52,7 @@ def read_steps(path):
     for step in steps:
         while step[2] and not step[2][-1].strip():
             step[2].pop()
-        step[2] = [line for line in step[2] if not line.startswith("##")]
+        step[2] = [line for line in step[2] if not line.startswith("##")] # "## ..." is a comment anywhere
     return steps
 
 
@@ -71,14 +72,29 @@ def matches(expected, got):
 
 def run(command, directory, environment):
     result = subprocess.run(["/bin/sh", "-c", command], cwd=directory, env=environment, stdout=subprocess.PIPE,
-                            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=500)
+                            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=120)
     text = result.stdout.decode("utf-8", "replace")
     return [line for line in text.split("\n")[:-1]] if text.endswith("\n") else text.split("\n") if text else [], \
         result.returncode
 
 
+def record(path, steps, results):
+    """The file with each command's output in place of what was there."""
+    with open(path, encoding="utf-8") as file:
+        lines = file.read().split("\n")
+    starts = [step[0] - 1 for step in steps] + [len(lines)]
+    out = lines[:starts[0]]
+    for i, (_, command, _, _) in enumerate(steps):
+        got, code = results[i]
+        out += ["$ " + command.replace("\n", "\n> ")] + got + ([f"[{code}]"] if code else [])
+        out += [line for line in lines[starts[i] + 1:starts[i + 1]] if line.startswith("##")]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(out) + "\n")
+
+
 def main():
-    bindir, path = sys.argv[1], os.path.abspath(sys.argv[2])
+    is_record = sys.argv[1] == "--record"
+    bindir, path = sys.argv[1 + is_record], os.path.abspath(sys.argv[2 + is_record])
     here = os.path.dirname(os.path.abspath(__file__))
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ACLGRAD_")}
     environment.update(PATH=os.path.abspath(bindir) + os.pathsep + os.environ["PATH"], TESTS=here, LC_ALL="C",
@@ -86,18 +102,21 @@ def main():
     steps = read_steps(path)
     if not steps:
         sys.exit(f"{path}: no commands")
-    failed = 0
+    failed, results = 0, []
     with tempfile.TemporaryDirectory() as directory:
         for number, command, expected, code in steps:
             got, got_code = run(command, directory, environment)
             while got and not got[-1].strip():
                 got.pop()
-            if got_code != code or not matches(expected, got):
+            results.append((got, got_code))
+            if not is_record and (got_code != code or not matches(expected, got)):
                 failed += 1
                 print(f"{path}:{number}: $ {command}\n-- want, exit code {code}:")
                 print("\n".join(expected))
                 print(f"-- got, exit code {got_code}:")
                 print("\n".join(got))
+    if is_record:
+        record(path, steps, results)
     print(f"{len(steps)} commands, {failed} failed")
     sys.exit(1 if failed else 0)
 

@@ -9,7 +9,7 @@
         swap=AXIS:I:J         two slices exchanged
         shift=AXIS:N          slice i becomes slice i - N, the first N zero
         fortran               column-major in the file
-        header=OLD:NEW        text of the header, of equal length
+        header=OLD:NEW        text of the header; its padding makes up for the length
         cut=N                 the last N bytes are gone
         append=N              N bytes more
     tensor.py bytes OUT HEX...                any file
@@ -122,8 +122,10 @@ class Array:
     def write(self, path):
         header = header_of(DTYPES[self.dtype][0], self.shape, self.order)
         for old, new in self.edits:
-            assert len(old) == len(new) and old.encode() in header, (old, header)
-            header = header.replace(old.encode(), new.encode())
+            assert old.encode() in header, (old, header)
+            size = len(header)
+            header = header.replace(old.encode(), new.encode()).rstrip()
+            header += b" " * (size - 1 - len(header)) + b"\n"
         content = header + bytes(self.data) + b"x" * self.append
         with open(path, "wb") as file:
             file.write(content[:len(content) - self.cut])

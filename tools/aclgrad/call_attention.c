@@ -294,6 +294,31 @@ static void set_rows(struct call *call, const char *key, const char *tensor, con
     }
 }
 
+/* What a problem string would derive by itself need not stand in it. */
+static void drop_derived(struct problem *p)
+{
+    static const char *const derived[][2] = {{"n2", "n1"}, {"dv", "d"}, {"headnum", "n1"}};
+    const double width = (double)(problem_integer(p, "d") + problem_integer(p, "dr"));
+    int64_t q_count, kv_count;
+    for (int i = 0; i < 3; ++i) {
+        if (problem_integer(p, derived[i][0]) == problem_integer(p, derived[i][1])) {
+            problem_unset(p, derived[i][0]);
+        }
+    }
+    if (width > 0 && problem_real_or(p, "scale", 0) == 1 / sqrt(width)) {
+        problem_unset(p, "scale");
+    }
+    const int64_t *q = problem_list(p, "q", &q_count), *kv = problem_list(p, "kv", &kv_count);
+    if (q_count > 0 && q_count == kv_count && memcmp(q, kv, (size_t)q_count * sizeof *q) == 0) {
+        problem_unset(p, "kv");
+    }
+    const int64_t mode = problem_integer(p, "mode");
+    const char *usual = mode >= 2 && mode <= 8 ? "compressed" : problem_integer(p, "dr") > 0 ? "ss" : "none";
+    if (problem_is(p, "mask", usual)) {
+        problem_set(p, "mask", "auto");
+    }
+}
+
 static void describe_tensors(struct call *call)
 {
     const struct tensor *query = tensor_set_find(&call->inputs, "query");
@@ -313,6 +338,7 @@ static void describe_tensors(struct call *call)
     const bool is_compressed = mask && mask->rank > 1 && mask->dims[mask->rank - 1] == 2048 &&
                                problem_integer(&call->problem, "mode") > 1;
     problem_set(&call->problem, "mask", !mask ? "none" : is_compressed ? "compressed" : mask->rank == 2 ? "ss" : "11ss");
+    drop_derived(&call->problem);
 }
 
 const struct operation attention_operation = {.inputs = inputs,

@@ -201,6 +201,24 @@ static void describe_full_lengths(struct call *call, const char *tensor, const c
     }
 }
 
+/* What a problem string would derive by itself need not stand in it. */
+static void drop_derived(struct problem *p)
+{
+    int64_t count, longest = 0, sum = 0;
+    static const char *const rows[][2] = {{"t1", "q"}, {"t2", "kv"}};
+    for (int side = 0; side < 2; ++side) {
+        const int64_t *lengths = problem_list(p, rows[side][1], &count);
+        longest = sum = 0;
+        for (int64_t b = 0; b < count; ++b) {
+            longest = lengths[b] > longest ? lengths[b] : longest;
+            sum += lengths[b];
+        }
+        if (problem_integer(p, rows[side][0]) == (problem_is(p, "layout", "tnd") ? sum : longest)) {
+            problem_unset(p, rows[side][0]);
+        }
+    }
+}
+
 static void describe_tensors(struct call *call)
 {
     const bool is_packed = problem_is(&call->problem, "layout", "tnd");
@@ -223,6 +241,7 @@ static void describe_tensors(struct call *call)
         problem_set(&call->problem, "dtype", dtype_word(query->dtype));
         cli_forgive();
     }
+    drop_derived(&call->problem);
 }
 
 const struct operation indexer_operation = {.inputs = inputs,

@@ -191,6 +191,12 @@ static void describe_tensors(struct call *call)
     problem_set(&call->problem, "probs", probs ? dtype_word(probs->dtype) : "none");
     problem_set(&call->problem, "permuted", permuted ? "yes" : "no");
     cli_forgive(); /* a type that the operator has not: the library will say so */
+    if (problem_integer(&call->problem, "topknum") == problem_integer(&call->problem, "k")) {
+        problem_unset(&call->problem, "topknum");
+    }
+    if (problem_is(&call->problem, "probs", problem_word(&call->problem, "dtype"))) {
+        problem_set(&call->problem, "probs", "same");
+    }
 }
 
 const struct operation moe_operation = {.inputs = inputs,

@@ -52,7 +52,7 @@ struct sums {
 /* Keeps the worst, greatest first: by error / limit where limits exist, else by error. */
 static double badness(const struct worst_element *e)
 {
-    return e->error == 0 ? 0 : isnan(e->limit) ? e->error : e->error / e->limit;
+    return e->error == 0 ? 0 : isinf(e->error) ? INFINITY : isnan(e->limit) ? e->error : e->error / e->limit;
 }
 
 static void keep_worst(struct comparison *c, int most, const struct worst_element *element)
@@ -107,7 +107,7 @@ static void add_element(const struct comparison_sides *s, const struct standard 
     if (s->trusted) {
         add_other(s, c, sums, at);
     }
-    c->bad += e.error > 0 && !(e.error <= e.limit); /* a limit that is NaN allows nothing */
+    c->bad += isinf(e.error) || (e.error > 0 && !(e.error <= e.limit)); /* a limit that is NaN allows nothing */
     c->special += isinf(e.error);
     c->zeros += e.want == 0;
     if (e.error > c->max_error) {
@@ -115,7 +115,7 @@ static void add_element(const struct comparison_sides *s, const struct standard 
         c->max_want = e.want;
     }
     c->max_relative = greater(c->max_relative, relative(e.error, e.want));
-    c->worst_ratio = greater(c->worst_ratio, isnan(e.limit) ? 0 : badness(&e));
+    c->worst_ratio = greater(c->worst_ratio, isnan(standard_limit(standard, s->got->dtype, 1, 1)) ? 0 : badness(&e));
     sums->error += e.error;
     sums->error_squared += e.error * e.error;
     sums->relative += relative(e.error, e.want);

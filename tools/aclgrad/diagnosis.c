@@ -145,36 +145,48 @@ static bool slices_match(const struct slices *s, int64_t mine, int64_t its)
     return size > 0 && sqrt(left / size) <= closeness(s);
 }
 
-/* All wrong slices are multiples of what belongs there: a few of them, or everything by one factor. */
+/* A slice of fewer elements obeys many guesses. */
+enum { LEAST_ELEMS = 4 };
+
+/* A few wrong slices, and each a multiple of what belongs there. */
 static void find_scaled(const struct slices *s, struct diagnosis *d)
 {
     enum { MOST = 4 };
-    double factors[MOST] = {0};
-    int64_t which[MOST] = {0}, fitting = 0;
-    bool is_one_factor = true;
+    double factors[MOST];
+    int64_t which[MOST], fitting = 0;
     char name[64];
-    for (int64_t i = 0; i < s->count; ++i) {
-        double factor;
-        if (s->bad[i] > 0 && fit_factor(s, i, &factor)) {
-            if (fitting < MOST) {
-                factors[fitting] = factor;
-                which[fitting] = i;
-            }
-            is_one_factor = is_one_factor && fabs(factor - factors[0]) <= closeness(s) * fabs(factors[0]);
-            ++fitting;
-        }
-    }
-    if (fitting == 0 || fitting != s->bad_slices) {
+    if (s->bad_slices == 0 || s->bad_slices > MOST || s->count < 2 || slice_elems(s) < LEAST_ELEMS) {
         return;
     }
-    if (fitting == s->count && is_one_factor && s->count > 1) {
-        find(d, "scaled", "everything is %.4g times what it should be", factors[0]);
-    } else if (fitting <= MOST && s->count > 1) {
-        for (int64_t i = 0; i < fitting; ++i) {
-            find(d, "scaled", "%s is %.4g times what it should be, all else is right", slice_name(s, which[i], name),
-                 factors[i]);
+    for (int64_t i = 0; i < s->count; ++i) {
+        if (s->bad[i] > 0 && fit_factor(s, i, &factors[fitting]) && fabs(factors[fitting] - 1) > closeness(s)) {
+            which[fitting++] = i;
         }
     }
+    for (int64_t i = 0; fitting == s->bad_slices && i < fitting; ++i) {
+        find(d, "scaled", "%s is %.4g times what it should be, all else is right", slice_name(s, which[i], name),
+             factors[i]);
+    }
+}
+
+/* The whole tensor, taken as one slice. */
+static bool find_all_scaled(const struct slices *parts, struct diagnosis *d)
+{
+    struct slices s = *parts;
+    double factor;
+    s.count = s.outer = 1;
+    s.inner = s.sides->got->elems;
+    const bool is_scaled = s.inner >= LEAST_ELEMS && fit_factor(&s, 0, &factor) && fabs(factor - 1) > closeness(&s);
+    if (is_scaled) {
+        find(d, "scaled", "everything is %.4g times what it should be", factor);
+    }
+    return is_scaled;
+}
+
+/* The slice holds what belongs to another one, and not what belongs to it. */
+static bool is_from(const struct slices *s, int64_t mine, int64_t its)
+{
+    return slice_elems(s) >= LEAST_ELEMS && slices_match(s, mine, its) && !slices_match(s, mine, mine);
 }
 
 static void find_swapped(const struct slices *s, struct diagnosis *d)
@@ -182,7 +194,7 @@ static void find_swapped(const struct slices *s, struct diagnosis *d)
     char one[64], other[64];
     for (int64_t i = 0; i < s->count; ++i) {
         for (int64_t j = i + 1; s->bad[i] > 0 && j < s->count; ++j) {
-            if (s->bad[j] > 0 && slices_match(s, i, j) && slices_match(s, j, i)) {
+            if (s->bad[j] > 0 && is_from(s, i, j) && is_from(s, j, i)) {
                 find(d, "swapped", "%s and %s are exchanged", slice_name(s, i, one), slice_name(s, j, other));
             }
         }
@@ -203,7 +215,7 @@ static void find_shifted(const struct slices *s, struct diagnosis *d)
                 const int64_t from = i + sign * shift;
                 if (s->bad[i] > 0 && from >= 0 && from < s->count) {
                     ++tried;
-                    fitting += slices_match(s, i, from);
+                    fitting += is_from(s, i, from);
                     tried = tried == 2 && fitting == 0 ? INT64_MAX : tried; /* hopeless: stop early */
                 }
             }
@@ -291,6 +303,9 @@ void diagnose(const struct comparison_sides *sides, const struct standard *stand
                        .axes = axes};
     d->count = 0;
     find_special(&s, d);
+    if (find_all_scaled(&s, d)) {
+        return;
+    }
     for (int axis = 0; axis < axes->rank; ++axis) {
         if (axis == axes->head_axis || axis == axes->row_axis || axis == 0) {
             diagnose_axis(&s, axis, d);

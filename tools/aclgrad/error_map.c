@@ -62,7 +62,11 @@ static double badness_of(const struct comparison_sides *s, const struct standard
     const double got = tensor_get(s->got, at), want = tensor_get(golden, at);
     const double error = element_error(s->got->dtype, golden->dtype, got, want);
     const double limit = standard_limit(standard, s->got->dtype, want, s->bound ? tensor_get(s->bound, at) : NAN);
-    return error == 0 ? 0 : isnan(limit) ? error / result->max_error : limit > 0 ? error / limit : INFINITY;
+    return error == 0     ? 0
+           : isinf(error) ? INFINITY
+           : isnan(limit) ? error / result->max_error
+           : limit > 0    ? error / limit
+                          : INFINITY;
 }
 
 void error_map_fill(const struct comparison_sides *s, const struct standard *standard, const struct axes *axes,

@@ -489,6 +489,13 @@ static struct problem_value *value_to_set(struct problem *problem, const char *k
     return value;
 }
 
+void problem_unset(struct problem *problem, const char *key)
+{
+    struct problem_value *value = &problem->values[find_key(problem, key)];
+    value->is_given = false;
+    value->count = 0;
+}
+
 bool problem_set_integer(struct problem *problem, const char *key, int64_t value)
 {
     value_to_set(problem, key)->integer = value;

@@ -66,6 +66,7 @@ char *problem_print(const struct problem *problem);
 
 /* Sets one key from text, "mode", "3": as parse does, and replaces what was there. */
 bool problem_set(struct problem *problem, const char *key, const char *text);
+void problem_unset(struct problem *problem, const char *key); /* as if it had not been given */
 bool problem_set_integer(struct problem *problem, const char *key, int64_t value);
 bool problem_set_real(struct problem *problem, const char *key, double value);
 bool problem_set_list(struct problem *problem, const char *key, const int64_t *items, int64_t count);

@@ -13,23 +13,23 @@
 
 enum { NAME_BYTES = 64 };
 
-/* Lower case, without underscores, without Optional and Out behind. */
+/* Lower case, without underscores, without Optional and Out (or _optional and _out) behind. */
 static void normalise(const char *name, char text[NAME_BYTES])
 {
-    size_t used = 0;
-    for (; *name && used + 1 < NAME_BYTES; ++name) {
-        if (*name != '_') {
-            text[used++] = (char)tolower((unsigned char)*name);
+    static const char *const endings[] = {"Optional", "_optional", "Out", "_out"};
+    size_t length = strlen(name), used = 0;
+    for (int i = 0; i < 4; ++i) {
+        const size_t ending = strlen(endings[i]);
+        if (length > ending && strncmp(name + length - ending, endings[i], ending) == 0) {
+            length -= ending;
+        }
+    }
+    for (size_t i = 0; i < length && used + 1 < NAME_BYTES; ++i) {
+        if (name[i] != '_') {
+            text[used++] = (char)tolower((unsigned char)name[i]);
         }
     }
     text[used] = 0;
-    static const char *const endings[] = {"optional", "out"};
-    for (int i = 0; i < 2; ++i) {
-        const size_t length = strlen(endings[i]);
-        if (used > length && strcmp(text + used - length, endings[i]) == 0) {
-            text[used -= length] = 0;
-        }
-    }
 }
 
 struct alias {

@@ -6,7 +6,7 @@
 
 void rounding_begin(struct rounding_report *report)
 {
-    table_init(&report->table, "rounding", "tensor equal_percent most_ulp device_ratio problem");
+    table_init(&report->table, "rounding", "tensor equal_percent difference_ratio device_ratio of");
 }
 
 struct rounding_numbers rounding_measure(const struct tensor *output, const struct tensor *device,
@@ -18,10 +18,10 @@ struct rounding_numbers rounding_measure(const struct tensor *output, const stru
         const double got = tensor_get(output, at), want = tensor_get(device, at), limit = tensor_get(bound, at);
         const double error = element_error(output->dtype, output->dtype, got, want);
         const double device_error = element_error(output->dtype, AG_DOUBLE, want, tensor_get(value, at));
-        const double ulps = error > 0 ? error / ulp_of_dtype(output->dtype, want) : 0;
+        const double difference = error > 0 ? error / limit : 0;
         const double ratio = device_error > 0 ? device_error / limit : 0;
         equal += error == 0;
-        n.most_ulp = ulps > n.most_ulp ? ulps : n.most_ulp;
+        n.difference_ratio = difference > n.difference_ratio ? difference : n.difference_ratio;
         n.device_ratio = ratio > n.device_ratio ? ratio : n.device_ratio;
     }
     n.equal_percent = output->elems ? 100.0 * (double)equal / (double)output->elems : 100;
@@ -37,7 +37,7 @@ void rounding_compare(struct rounding_report *report, const struct tensor_set *o
         if (other && outputs->items[i].elems == other->elems && other->elems > 0) {
             const struct rounding_numbers n = rounding_measure(&outputs->items[i], other, tensor_set_find(values, name),
                                                                tensor_set_find(bounds, name));
-            table_row(&report->table, "sgggs", name, n.equal_percent, n.most_ulp, n.device_ratio, problem);
+            table_row(&report->table, "sgggs", name, n.equal_percent, n.difference_ratio, n.device_ratio, problem);
         }
     }
 }

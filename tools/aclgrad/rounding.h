@@ -6,7 +6,8 @@
 #include "tensor.h"
 
 struct rounding_report {
-    struct table table; /* tensor, percent of equal elements, greatest difference in ULP, worst device error / bound */
+    struct table table; /* percent of elements that equal the device-rounded ones; greatest difference from them,
+                        * and greatest error of theirs, as shares of the bound */
 };
 
 void rounding_begin(struct rounding_report *report);
@@ -16,7 +17,7 @@ void rounding_compare(struct rounding_report *report, const struct tensor_set *o
                       const struct tensor_set *values, const struct tensor_set *bounds, const char *problem);
 
 struct rounding_numbers {
-    double equal_percent, most_ulp, device_ratio;
+    double equal_percent, difference_ratio, device_ratio;
 };
 struct rounding_numbers rounding_measure(const struct tensor *output, const struct tensor *device,
                                          const struct tensor *value, const struct tensor *bound);

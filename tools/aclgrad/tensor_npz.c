@@ -112,7 +112,8 @@ bool npz_read(const char *path, struct tensor_set *set, char **notes)
     if (!archive) {
         zip_error_t error;
         zip_error_init_with_code(&error, code);
-        cli_fail(CLI_IO, "%s: npz: %s", path, zip_error_strerror(&error));
+        cli_fail(CLI_IO, "%s: npz: %s", path,
+                 code == ZIP_ER_EXISTS ? "a member's name appears twice" : zip_error_strerror(&error));
         zip_error_fini(&error);
         return false;
     }

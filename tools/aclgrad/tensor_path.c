@@ -20,7 +20,8 @@ bool file_map(const char *path, struct file_bytes *file)
 {
     struct stat stat;
     *file = (struct file_bytes){NULL, 0, NULL};
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    /* not blocking: a pipe without a writer is told to be no regular file, not waited for */
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0 || fstat(descriptor, &stat) != 0) {
         const int error = errno;
         if (descriptor >= 0) {

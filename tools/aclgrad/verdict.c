@@ -1,6 +1,6 @@
 #include "verdict.h"
 
-#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +38,12 @@ static void note_worst(struct verdict *v, const struct comparison_sides *sides, 
     for (int i = 0; i < c->worst_count && i < v->options->worst; ++i) {
         const struct worst_element *e = &c->worst[i];
         char place[PLACE_TEXT];
-        table_row(&v->worst, "ssgggg", sides->got->name, axes_place(axes, sides->got, e->at, place), e->got, e->want,
-                  e->error, e->limit);
+        axes_place(axes, sides->got, e->at, place);
+        if (isnan(e->limit)) { /* the rule has none for single elements */
+            table_row(&v->worst, "ssgggs", sides->got->name, place, e->got, e->want, e->error, "");
+        } else {
+            table_row(&v->worst, "ssgggg", sides->got->name, place, e->got, e->want, e->error, e->limit);
+        }
     }
 }
 
