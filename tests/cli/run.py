@@ -12,7 +12,8 @@ print, stdout and stderr together. In them
     [3]            on a line of its own is the exit code, when it is not 0
 
 In a .md file only blocks fenced by ```console count; in other files everything does, and lines starting with # before
-the first command are comments. Commands run in one empty directory, with BINDIR first in PATH; $TESTS is the
+the first command are comments. Commands run in one empty directory, with BINDIR first in PATH, two threads and
+the scalar kernels (so that every machine prints the same digits); $TESTS is the
 directory of this script."""
 import os
 import re
@@ -98,7 +99,7 @@ def main():
     here = os.path.dirname(os.path.abspath(__file__))
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ACLGRAD_")}
     environment.update(PATH=os.path.abspath(bindir) + os.pathsep + os.environ["PATH"], TESTS=here, LC_ALL="C",
-                       ACLGRAD_THREADS="2")
+                       ACLGRAD_THREADS="2", ACLGRAD_ISA="scalar")
     steps = read_steps(path)
     if not steps:
         sys.exit(f"{path}: no commands")

@@ -143,6 +143,7 @@ bool check_attention(const struct call *call, const struct tensor_set *outputs, 
     }
     checked->args.workspace_size = &workspace_size;
     checked->args.executor = &executor;
+    ag_error_enter("aclnnFlashAttentionUnpaddingScoreGradV3");
     const ag_status status = attention_check(&checked->args, &checked->problem);
     checked->is_checked = status == AG_OK;
     return status == AG_OK || fail_rejected("aclnnFlashAttentionUnpaddingScoreGradV3", status);

@@ -72,6 +72,7 @@ bool check_indexer(const struct call *call, const struct tensor_set *outputs, st
     bind(call, outputs, &checked->handles, &checked->args);
     checked->args.workspace_size = &workspace_size;
     checked->args.executor = &executor;
+    ag_error_enter(entry);
     ag_status status = indexer_check(&checked->args, &checked->problem);
     if (status == AG_OK && !checked->problem.is_nothing) {
         status = indexer_check_lengths(&checked->problem);

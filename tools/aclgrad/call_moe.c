@@ -89,6 +89,7 @@ bool check_moe(const struct call *call, const struct tensor_set *outputs, struct
     bind(call, outputs, &checked->handles, &checked->args);
     checked->args.workspace_size = &workspace_size;
     checked->args.executor = &executor;
+    ag_error_enter(entry);
     const ag_status status = moe_check(&checked->args, &checked->problem);
     return status == AG_OK || fail_rejected(entry, status);
 }

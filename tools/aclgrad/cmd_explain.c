@@ -1,7 +1,6 @@
 /* aclgrad explain: what a call would do, before it does it. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/config.h"
 #include "cli.h"
@@ -62,8 +61,8 @@ static void explain_tensors(const struct call *call, const struct facts *facts)
 static bool read_call(char **operands, struct call *call)
 {
     struct problem_list list;
-    if (!strchr(operands[0], ':')) {
-        return recorded_read(operands[0], which, call);
+    if (!is_problem_text(operands[0])) {
+        return recorded_read_whole(operands[0], which, call);
     }
     if (!problems_read(operands, NULL, NULL, &list)) {
         return false;

@@ -169,8 +169,7 @@ static bool run_imitation(const struct call *call, struct tensor_set *outputs)
 
 static bool read_call(char **operands, struct call *call)
 {
-    const bool is_problem = strchr(operands[0], ':') != NULL;
-    return is_problem ? generate_one(operands, call) : recorded_read(operands[0], given.which, call);
+    return is_problem_text(operands[0]) ? generate_one(operands, call) : recorded_read_whole(operands[0], given.which, call);
 }
 
 int command_run(int argc, char **argv)

@@ -82,9 +82,6 @@ static void destroy_answers(struct answers *a)
 
 static bool compute(const struct call *call, struct answers *a)
 {
-    if (call->damage[0]) {
-        return cli_fail(CLI_IO, "%s", call->damage);
-    }
     progress_begin("replay", 0);
     const bool is_good = call_run(call, &a->fast) && operation_of(call)->define(call, &a->values, &a->bounds) &&
                          operation_of(call)->imitate(call, &a->device);
@@ -243,7 +240,8 @@ int command_replay(int argc, char **argv)
     options_parse(&replay_argp, argc, argv, 1, 1, &operands);
     bool is_good = !given.rounding || strcmp(given.rounding, "device") == 0 ||
                    cli_fail(CLI_USAGE, "--rounding: got '%s', want device", given.rounding);
-    is_good = is_good && recorded_read(operands[0], given.which, &call);
+    is_good = is_good && (given.is_inspection ? recorded_read(operands[0], given.which, &call)
+                                              : recorded_read_whole(operands[0], given.which, &call));
     const int code = !is_good ? cli_report() : given.is_inspection ? inspect(&call) : replay(&call);
     call_destroy(&call);
     free(operands);

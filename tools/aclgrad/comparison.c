@@ -237,31 +237,34 @@ static bool check_sides(const struct comparison_sides *s, const struct standard 
            (!s->bound || check_side(s, s->bound, "--bound"));
 }
 
-/* Elements whose bytes are the same on both sides say nothing to the rule "bits". */
-static int64_t skip_same_bytes(const struct comparison_sides *s, int64_t at, int64_t block)
+int64_t next_difference(const struct tensor *got, const struct tensor *want, int64_t at)
 {
-    const size_t bytes = ag_dtype_bytes(s->got->dtype);
-    while (at + block <= s->got->elems && memcmp((const char *)s->got->data + (size_t)at * bytes,
-                                                 (const char *)s->want->data + (size_t)at * bytes,
-                                                 (size_t)block * bytes) == 0) {
-        at += block;
+    enum { BLOCK = 4096 };
+    const size_t bytes = ag_dtype_bytes(got->dtype);
+    const char *a = got->data, *b = want->data;
+    if (got->dtype != want->dtype) {
+        return at;
+    }
+    while (at + BLOCK <= got->elems && memcmp(a + (size_t)at * bytes, b + (size_t)at * bytes, BLOCK * bytes) == 0) {
+        at += BLOCK;
+    }
+    while (at < got->elems && memcmp(a + (size_t)at * bytes, b + (size_t)at * bytes, bytes) == 0) {
+        ++at;
     }
     return at;
 }
 
 bool compare_tensors(const struct comparison_sides *s, const struct standard *standard, int worst, struct comparison *c)
 {
-    enum { BLOCK = 4096 };
     struct sums sums = {0};
     const bool is_bits = standard->rule == STANDARD_BITS;
     *c = (struct comparison){.elems = s->got->elems};
     if (!check_sides(s, standard)) {
         return false;
     }
-    for (int64_t at = 0; at < c->elems;) {
-        at = is_bits ? skip_same_bytes(s, at, BLOCK) : at;
-        const int64_t end = at + BLOCK < c->elems ? at + BLOCK : c->elems;
-        for (; at < end; ++at) {
+    for (int64_t at = 0; at < c->elems; ++at) {
+        at = is_bits ? next_difference(s->got, s->want, at) : at; /* equal bytes say nothing to this rule */
+        if (at < c->elems) {
             add_element(s, standard, worst, c, &sums, at);
         }
     }

@@ -63,6 +63,10 @@ struct comparison {
     char reason[256]; /* the numbers that decided */
 };
 
+/* The first element from `at` on that may differ: where both sides have one type, equal bytes are passed over quickly.
+ * got->elems when there is none. */
+int64_t next_difference(const struct tensor *got, const struct tensor *want, int64_t at);
+
 /* |got - want| as all rules see it: NaN equals NaN, infinities by sign; a finite number equals an infinity of a
  * narrower type when it rounds to it; every other meeting with NaN or infinity is an infinite error. */
 double element_error(int got_dtype, int want_dtype, double got, double want);

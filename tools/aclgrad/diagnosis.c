@@ -74,7 +74,7 @@ static bool open_slices(struct slices *s, int axis)
         s->inner *= i > axis ? got->dims[i] : 1;
     }
     s->bad = calloc((size_t)s->count + 1, sizeof *s->bad);
-    for (int64_t at = 0; s->bad && at < got->elems; ++at) {
+    for (int64_t at = 0; s->bad && (at = next_difference(got, s->golden, at)) < got->elems; ++at) {
         if (is_bad_element(s, at)) {
             int64_t *bad = &s->bad[at / s->inner % s->count];
             s->bad_slices += *bad == 0;
@@ -84,6 +84,9 @@ static bool open_slices(struct slices *s, int axis)
     }
     return s->bad != NULL;
 }
+
+/* A slice of fewer elements obeys many guesses. */
+enum { LEAST_ELEMS = 4 };
 
 /* --- findings -------------------------------------------------------------------------------------------- */
 
@@ -119,17 +122,19 @@ static const char *slice_name(const struct slices *s, int64_t i, char text[64])
 static bool fit_factor(const struct slices *s, int64_t i, double *factor)
 {
     double product = 0, want_squared = 0, left = 0, got_squared = 0;
+    int64_t telling = 0; /* elements that say something about the factor */
     for (int64_t e = 0; e < slice_elems(s); ++e) {
         product += got_at(s, i, e) * want_at(s, i, e);
         want_squared += want_at(s, i, e) * want_at(s, i, e);
         got_squared += got_at(s, i, e) * got_at(s, i, e);
+        telling += want_at(s, i, e) != 0;
     }
     *factor = product / want_squared;
     for (int64_t e = 0; e < slice_elems(s); ++e) {
         const double error = got_at(s, i, e) - *factor * want_at(s, i, e);
         left += error * error;
     }
-    return want_squared > 0 && got_squared > 0 && sqrt(left / got_squared) <= closeness(s);
+    return telling >= LEAST_ELEMS && got_squared > 0 && sqrt(left / got_squared) <= closeness(s);
 }
 
 /* Slice `mine` of got against slice `its` of want. */
@@ -144,9 +149,6 @@ static bool slices_match(const struct slices *s, int64_t mine, int64_t its)
     }
     return size > 0 && sqrt(left / size) <= closeness(s);
 }
-
-/* A slice of fewer elements obeys many guesses. */
-enum { LEAST_ELEMS = 4 };
 
 /* A few wrong slices, and each a multiple of what belongs there. */
 static void find_scaled(const struct slices *s, struct diagnosis *d)
@@ -176,7 +178,8 @@ static bool find_all_scaled(const struct slices *parts, struct diagnosis *d)
     double factor;
     s.count = s.outer = 1;
     s.inner = s.sides->got->elems;
-    const bool is_scaled = s.inner >= LEAST_ELEMS && fit_factor(&s, 0, &factor) && fabs(factor - 1) > closeness(&s);
+    const bool may_be = s.inner >= LEAST_ELEMS && next_difference(s.sides->got, s.golden, 0) * 2 < s.inner;
+    const bool is_scaled = may_be && fit_factor(&s, 0, &factor) && fabs(factor - 1) > closeness(&s);
     if (is_scaled) {
         find(d, "scaled", "everything is %.4g times what it should be", factor);
     }
@@ -254,21 +257,23 @@ static void find_confined(const struct slices *s, struct diagnosis *d)
 static void find_special(const struct slices *s, struct diagnosis *d)
 {
     const struct tensor *got = s->sides->got;
-    int64_t special = 0, first = -1, zeros = 0, wrong_zeros = 0;
+    int64_t special = 0, first = -1, different = 0;
     char place[PLACE_TEXT];
-    for (int64_t at = 0; at < got->elems; ++at) {
-        const double value = tensor_get(got, at);
-        if (!isfinite(value) && isfinite(tensor_get(s->golden, at))) {
+    for (int64_t at = 0; (at = next_difference(got, s->golden, at)) < got->elems; ++at) {
+        ++different;
+        if (!isfinite(tensor_get(got, at)) && isfinite(tensor_get(s->golden, at))) {
             first = special++ ? first : at;
         }
-        zeros += value == 0;
-        wrong_zeros += value == 0 && tensor_get(s->golden, at) != 0;
     }
     if (special > 0) {
         find(d, "not-finite", "%" PRId64 " elements are NaN or infinite where a number belongs, the first at %s", special,
              axes_place(s->axes, got, first, place));
     }
-    if (zeros == got->elems && wrong_zeros > 0) {
+    int64_t zeros = 0;
+    while (zeros < got->elems && tensor_get(got, zeros) == 0) {
+        ++zeros;
+    }
+    if (zeros == got->elems && different > 0) {
         find(d, "zero", "everything is zero: was it written at all?");
     }
 }

@@ -83,7 +83,9 @@ void error_map_fill(const struct comparison_sides *s, const struct standard *sta
     snprintf(map->row_name, AXIS_NAME, "%s",
              rows.is_grouped ? axes->group : rows.axis >= 0 ? axes->names[rows.axis] : "all");
     snprintf(map->column_name, AXIS_NAME, "%s", columns.axis >= 0 ? axes->names[columns.axis] : "all");
-    for (int64_t at = 0; result->max_error > 0 && at < s->got->elems; ++at) {
+    const struct tensor *golden = s->trusted ? s->trusted : s->want;
+    const int64_t elems = result->max_error > 0 ? s->got->elems : 0;
+    for (int64_t at = 0; at < elems && (at = next_difference(s->got, golden, at)) < elems; ++at) {
         const double badness = badness_of(s, standard, result, at);
         if (badness > 0) {
             int64_t index[AG_MAX_RANK] = {0};
@@ -113,7 +115,7 @@ void error_map_print(const struct error_map *map)
         for (int column = 0; column < map->columns; ++column) {
             line[column] = symbol_of(map, map->worst[row][column]);
         }
-        table_line("  %6" PRId64 " %s", row * map->row_count / map->rows, line);
+        table_line("%8" PRId64 " %s", row * map->row_count / map->rows, line);
     }
     table_line(map->has_limits ? "  . exact  - within the limit  + up to 2x  * up to 10x  # beyond, or NaN or infinity"
                                : "  . exact  0 to 9 share of the greatest error  # NaN or infinity");

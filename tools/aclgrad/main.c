@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "acl/acl.h"
 #include "cli.h"
 #include "options.h"
 #include "problem.h"
@@ -32,12 +33,24 @@ static void on_bus_error(int signal_number)
     _exit(CLI_IO);
 }
 
+/* As a program of the API begins; a bad ACLGRAD_* variable is told here. */
+static bool open_device(void)
+{
+    if (aclInit(NULL) != 0 || aclrtSetDevice(0) != 0) {
+        const char *text = aclGetRecentErrMsg();
+        return cli_fail(CLI_USAGE, "%s", text ? text : "the run time does not start");
+    }
+    return true;
+}
+
 static int call(const struct command *command, int argc, char **argv)
 {
     static char name[32];
     snprintf(name, sizeof name, "aclgrad %s", command->name);
     argv[0] = name;
-    int code = command->run(argc, argv);
+    int code = open_device() ? command->run(argc, argv) : cli_report();
+    aclrtResetDevice(0);
+    aclFinalize();
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "aclgrad: cannot write the results to standard output\n");
         code = code == CLI_OK ? CLI_IO : code;

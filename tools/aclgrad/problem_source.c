@@ -91,6 +91,16 @@ void problems_destroy(struct problem_list *list)
     *list = (struct problem_list){NULL, 0};
 }
 
+bool is_problem_text(const char *text)
+{
+    for (const struct layer *layer = layers; layer->name; ++layer) {
+        if (strcmp(layer->name, text) == 0) {
+            return true;
+        }
+    }
+    return strchr(text, ':') != NULL;
+}
+
 bool call_generate(struct call *call, struct problem *problem, enum fidelity fidelity)
 {
     memset(call, 0, sizeof *call);

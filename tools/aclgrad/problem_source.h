@@ -21,6 +21,9 @@ struct layer {
 };
 extern const struct layer layers[]; /* ends with a null name */
 
+/* A command that takes a problem or a recording: this is a problem (it has a colon, or names a layer). */
+bool is_problem_text(const char *text);
+
 /* Generates: call->problem takes the problem over. */
 bool call_generate(struct call *call, struct problem *problem, enum fidelity fidelity);
 

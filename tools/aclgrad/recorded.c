@@ -413,6 +413,11 @@ bool recorded_read(const char *path, const char *which, struct call *call)
     return is_good;
 }
 
+bool recorded_read_whole(const char *path, const char *which, struct call *call)
+{
+    return recorded_read(path, which, call) && (!call->damage[0] || cli_fail(CLI_IO, "%s: %s", path, call->damage));
+}
+
 /* --- writing --------------------------------------------------------------------------------------------- */
 
 static json_t *json_list(const int64_t *items, int64_t count)

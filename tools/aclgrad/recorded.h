@@ -15,6 +15,9 @@
 #include "call.h"
 #include "tensor_file.h"
 
+/* As recorded_read; a call whose description contradicts itself (call->damage) is refused. */
+bool recorded_read_whole(const char *path, const char *which, struct call *call);
+
 /* Reads a recorded call. `which`: of several calls in a dump, the one whose name holds this text; NULL: there is one. */
 bool recorded_read(const char *path, const char *which, struct call *call);
 
