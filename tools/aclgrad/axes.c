@@ -12,18 +12,38 @@ static const struct known_tensor {
     const char *name;
     int rank;
     const char *axes;
-} known_tensors[] = {
-    {"dq", 3, "token,head,dim"},           {"dqRope", 3, "token,head,dim"},       {"dk", 3, "token,head,dim"},
-    {"dkRope", 3, "token,head,dim"},       {"dv", 3, "token,head,dim"},           {"query", 3, "token,head,dim"},
-    {"queryRope", 3, "token,head,dim"},    {"keyIn", 3, "token,head,dim"},        {"key", 3, "token,head,dim"},
-    {"keyInRope", 3, "token,head,dim"},    {"value", 3, "token,head,dim"},        {"attentionIn", 3, "token,head,dim"},
-    {"dq", 4, "batch,token,head,dim"},     {"dk", 4, "batch,token,head,dim"},     {"query", 4, "batch,token,head,dim"},
-    {"key", 4, "batch,token,head,dim"},    {"dweights", 3, "batch,token,head"},   {"dweights", 2, "token,head"},
-    {"weights", 3, "batch,token,head"},    {"weights", 2, "token,head"},          {"sparseIndices", 2, "token,slot"},
-    {"sparseIndices", 3, "batch,token,slot"}, {"dy", 3, "token,head,dim"},        {"dy", 2, "token,slot"},
-    {"softmaxMax", 3, "token,head,lane"},  {"softmaxSum", 3, "token,head,lane"},
-    {"permutedTokensGrad", 2, "row,hidden"}, {"permutedTokens", 2, "row,hidden"}, {"probsGrad", 2, "token,slot"},
-    {"probs", 2, "token,slot"},            {"unpermutedTokensGrad", 2, "token,hidden"}, {"sortedIndices", 1, "slot"}};
+} known_tensors[] = {{"dq", 3, "token,head,dim"},
+                     {"dqRope", 3, "token,head,dim"},
+                     {"dk", 3, "token,head,dim"},
+                     {"dkRope", 3, "token,head,dim"},
+                     {"dv", 3, "token,head,dim"},
+                     {"query", 3, "token,head,dim"},
+                     {"queryRope", 3, "token,head,dim"},
+                     {"keyIn", 3, "token,head,dim"},
+                     {"key", 3, "token,head,dim"},
+                     {"keyInRope", 3, "token,head,dim"},
+                     {"value", 3, "token,head,dim"},
+                     {"attentionIn", 3, "token,head,dim"},
+                     {"dq", 4, "batch,token,head,dim"},
+                     {"dk", 4, "batch,token,head,dim"},
+                     {"query", 4, "batch,token,head,dim"},
+                     {"key", 4, "batch,token,head,dim"},
+                     {"dweights", 3, "batch,token,head"},
+                     {"dweights", 2, "token,head"},
+                     {"weights", 3, "batch,token,head"},
+                     {"weights", 2, "token,head"},
+                     {"sparseIndices", 2, "token,slot"},
+                     {"sparseIndices", 3, "batch,token,slot"},
+                     {"dy", 3, "token,head,dim"},
+                     {"dy", 2, "token,slot"},
+                     {"softmaxMax", 3, "token,head,lane"},
+                     {"softmaxSum", 3, "token,head,lane"},
+                     {"permutedTokensGrad", 2, "row,hidden"},
+                     {"permutedTokens", 2, "row,hidden"},
+                     {"probsGrad", 2, "token,slot"},
+                     {"probs", 2, "token,slot"},
+                     {"unpermutedTokensGrad", 2, "token,hidden"},
+                     {"sortedIndices", 1, "slot"}};
 enum { KNOWN_TENSORS = sizeof known_tensors / sizeof *known_tensors };
 
 static void find_special_axes(struct axes *axes)
@@ -123,8 +143,8 @@ const char *axes_place(const struct axes *axes, const struct tensor *tensor, int
                          : swaps && step == axes->head_axis ? axes->row_axis
                                                             : step;
         const int64_t number = axis == axes->row_axis && group >= 0 ? row : index[axis];
-        used += snprintf(text + used, PLACE_TEXT - (size_t)used, "%s%s %" PRId64, used ? ", " : "(", axes->names[axis],
-                         number);
+        used += snprintf(text + used, PLACE_TEXT - (size_t)used, "%s%s %" PRId64, used ? ", " : "(",
+                         axes->names[axis], number);
     }
     used += snprintf(text + used, PLACE_TEXT - (size_t)used, axes->rank || group >= 0 ? ")" : "(the one element)");
     if (group >= 0) {

@@ -117,7 +117,8 @@ bool ready_call_finish(struct ready_call *ready, const char *entry, aclnnStatus 
     ready->workspace_bytes = workspace_bytes;
     ready->workspace = workspace_bytes ? malloc(workspace_bytes) : NULL;
     if (workspace_bytes && !ready->workspace) {
-        return cli_fail(CLI_USAGE, "out of memory for a workspace of %llu bytes", (unsigned long long)workspace_bytes);
+        return cli_fail(CLI_USAGE, "out of memory for a workspace of %llu bytes",
+                        (unsigned long long)workspace_bytes);
     }
     return aclSetAclOpExecutorRepeatable(ready->executor) == 0 || fail_rejected(entry, 0);
 }

@@ -12,8 +12,8 @@ struct call {
     struct problem problem;
     struct tensor_set inputs;
     struct tensor_set recorded; /* outputs that came with the inputs; may be empty */
-    char damage[256];           /* what a recording's own description contradicts; "" : nothing. Then only doctor goes on */
-    int64_t *expert_ends;       /* moe, where known: ends of the experts' stretches of the sorted order */
+    char damage[256];     /* what a recording's own description contradicts; "" : nothing. Then only doctor goes on */
+    int64_t *expert_ends; /* moe, where known: ends of the experts' stretches of the sorted order */
     int64_t expert_count;
     int64_t *query_ends, *key_ends; /* sequences, for names of places (call_axes) */
     int64_t query_end_count, key_end_count;
@@ -33,7 +33,7 @@ struct handles {
     aclIntArray *arrays[8];
     int array_count;
 };
-const aclTensor *handles_tensor(struct handles *handles, const struct tensor *tensor); /* NULL: NULL */
+const aclTensor *handles_tensor(struct handles *handles, const struct tensor *tensor);          /* NULL: NULL */
 const aclIntArray *handles_array(struct handles *handles, const int64_t *items, int64_t count); /* items NULL: NULL */
 void handles_destroy(struct handles *handles);
 
@@ -80,7 +80,7 @@ struct findings {
 };
 
 struct operation {
-    const char *const *inputs;  /* names, NULL at the end */
+    const char *const *inputs; /* names, NULL at the end */
     const char *const *outputs;
 
     /* Fills call->inputs from call->problem; the same numbers for the same seed on every machine. */

@@ -12,8 +12,8 @@
 #include "facts.h"
 #include "op/attention/attention_plan.h"
 
-static const char *const inputs[] = {"query",      "queryRope",  "keyIn",       "keyInRope", "value", "dy", "attenMask",
-                                     "softmaxMax", "softmaxSum", "attentionIn", NULL};
+static const char *const inputs[] = {"query",     "queryRope",  "keyIn",      "keyInRope",   "value", "dy",
+                                     "attenMask", "softmaxMax", "softmaxSum", "attentionIn", NULL};
 static const char *const outputs_of_attention[] = {"dq", "dqRope", "dk", "dkRope", "dv", NULL};
 
 /* --- binding --------------------------------------------------------------------------------------------- */
@@ -44,8 +44,8 @@ static bool bind_lists(const struct call *call, struct handles *handles, struct 
 
 static const char *layout_text(const struct problem *problem)
 {
-    static const char *const words[][2] = {{"tnd", "TND"}, {"bsh", "BSH"}, {"sbh", "SBH"}, {"bsnd", "BSND"},
-                                           {"bnsd", "BNSD"}};
+    static const char *const words[][2] = {
+        {"tnd", "TND"}, {"bsh", "BSH"}, {"sbh", "SBH"}, {"bsnd", "BSND"}, {"bnsd", "BNSD"}};
     int i = 0;
     while (!problem_is(problem, "layout", words[i][0])) {
         ++i;
@@ -85,15 +85,14 @@ bool bind_attention(const struct call *call, const struct tensor_set *outputs, s
 {
     const struct problem *p = &call->problem;
     const int64_t width = problem_integer(p, "d") + problem_integer(p, "dr");
-    *args = (struct attention_args){
-        .scale = problem_real_or(p, "scale", width > 0 ? 1 / sqrt((double)width) : 1),
-        .keep_prob = problem_real_or(p, "keepprob", 1),
-        .pre_tokens = problem_integer(p, "pre"),
-        .next_tokens = problem_integer(p, "next"),
-        .head_num = problem_integer_or(p, "headnum", problem_integer(p, "n1")),
-        .input_layout = layout_text(p),
-        .sparse_mode = problem_integer(p, "mode"),
-        .pse_type = problem_integer(p, "psetype")};
+    *args = (struct attention_args){.scale = problem_real_or(p, "scale", width > 0 ? 1 / sqrt((double)width) : 1),
+                                    .keep_prob = problem_real_or(p, "keepprob", 1),
+                                    .pre_tokens = problem_integer(p, "pre"),
+                                    .next_tokens = problem_integer(p, "next"),
+                                    .head_num = problem_integer_or(p, "headnum", problem_integer(p, "n1")),
+                                    .input_layout = layout_text(p),
+                                    .sparse_mode = problem_integer(p, "mode"),
+                                    .pse_type = problem_integer(p, "psetype")};
     bind_tensors(call, outputs, handles, args);
     return bind_lists(call, handles, args);
 }
@@ -115,10 +114,10 @@ static bool make_outputs(const struct call *call, struct tensor_set *outputs)
 static aclnnStatus phase1(const struct attention_args *a, uint64_t *workspace_bytes, aclOpExecutor **executor)
 {
     return aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize(
-        a->query, a->query_rope, a->key, a->key_rope, a->value, a->dy, NULL, NULL, NULL, a->atten_mask, a->softmax_max,
-        a->softmax_sum, NULL, a->attention_in, a->prefix, a->actual_seq_q, a->actual_seq_kv, NULL, NULL, a->scale,
-        a->keep_prob, a->pre_tokens, a->next_tokens, a->head_num, (char *)(uintptr_t)a->input_layout, 0, a->sparse_mode,
-        a->pse_type, a->dq, a->dq_rope, a->dk, a->dk_rope, a->dv, NULL, workspace_bytes, executor);
+        a->query, a->query_rope, a->key, a->key_rope, a->value, a->dy, NULL, NULL, NULL, a->atten_mask,
+        a->softmax_max, a->softmax_sum, NULL, a->attention_in, a->prefix, a->actual_seq_q, a->actual_seq_kv, NULL,
+        NULL, a->scale, a->keep_prob, a->pre_tokens, a->next_tokens, a->head_num, (char *)(uintptr_t)a->input_layout,
+        0, a->sparse_mode, a->pse_type, a->dq, a->dq_rope, a->dk, a->dk_rope, a->dv, NULL, workspace_bytes, executor);
 }
 
 static bool prepare(const struct call *call, const struct tensor_set *outputs, struct ready_call *ready)
@@ -172,10 +171,11 @@ bool define_attention_in(const struct call *call, enum ag_softmax_layout layout,
     bool is_good = make_outputs(call, &outputs) && check_attention(call, &outputs, &checked) &&
                    add_doubles(&outputs, values) && add_doubles(&outputs, bounds);
     if (is_good && !checked.problem.is_nothing) {
-        const struct attention_ref ref = {
-            tensor_set_data(values, "dq"),     tensor_set_data(bounds, "dq"),     tensor_set_data(values, "dqRope"), tensor_set_data(bounds, "dqRope"),
-            tensor_set_data(values, "dk"),     tensor_set_data(bounds, "dk"),     tensor_set_data(values, "dkRope"), tensor_set_data(bounds, "dkRope"),
-            tensor_set_data(values, "dv"),     tensor_set_data(bounds, "dv")};
+        const struct attention_ref ref = {tensor_set_data(values, "dq"),     tensor_set_data(bounds, "dq"),
+                                          tensor_set_data(values, "dqRope"), tensor_set_data(bounds, "dqRope"),
+                                          tensor_set_data(values, "dk"),     tensor_set_data(bounds, "dk"),
+                                          tensor_set_data(values, "dkRope"), tensor_set_data(bounds, "dkRope"),
+                                          tensor_set_data(values, "dv"),     tensor_set_data(bounds, "dv")};
         const enum ag_softmax_layout order = layout == AG_SOFTMAX_AUTO ? layout_of(&checked.problem) : layout;
         const ag_status status = attention_ref(&checked.problem, order, &ref);
         is_good = status == AG_OK || fail_rejected("the definition", status);
@@ -251,9 +251,10 @@ static void explain_columns(const struct attention_problem *p, const struct fact
              p->max_query_len, p->max_key_len);
     add_fact(facts, "problem", "visible pairs", "%.6g of %.6g (%.1f %%)", visible, full,
              full > 0 ? 100 * visible / full : 0);
-    add_fact(facts, "problem", "mask", "%s", !p->has_mask       ? "none: everything is visible"
-                                             : p->has_mask_bytes ? "its bytes take part"
-                                                                 : "its bytes are not read, the mode says all");
+    add_fact(facts, "problem", "mask", "%s",
+             !p->has_mask        ? "none: everything is visible"
+             : p->has_mask_bytes ? "its bytes take part"
+                                 : "its bytes are not read, the mode says all");
 }
 
 static bool explain(const struct call *call, const struct facts *facts)
@@ -336,9 +337,13 @@ static void describe_tensors(struct call *call)
         problem_set(&call->problem, "dtype", dtype_word(query->dtype));
         cli_forgive(); /* a type that the operator has not: the library will say so */
     }
-    const bool is_compressed = mask && mask->rank > 1 && mask->dims[mask->rank - 1] == 2048 &&
-                               problem_integer(&call->problem, "mode") > 1;
-    problem_set(&call->problem, "mask", !mask ? "none" : is_compressed ? "compressed" : mask->rank == 2 ? "ss" : "11ss");
+    const bool is_compressed =
+        mask && mask->rank > 1 && mask->dims[mask->rank - 1] == 2048 && problem_integer(&call->problem, "mode") > 1;
+    problem_set(&call->problem, "mask",
+                !mask             ? "none"
+                : is_compressed   ? "compressed"
+                : mask->rank == 2 ? "ss"
+                                  : "11ss");
     drop_derived(&call->problem);
 }
 

@@ -9,8 +9,8 @@
 #include "facts.h"
 
 static const char entry[] = "aclnnLightningIndexerGrad";
-static const char *const inputs[] = {"query",       "key",          "dy", "sparseIndices", "weights",
-                                     "actualSeqQLen", "actualSeqKvLen", NULL};
+static const char *const inputs[] = {"query",          "key", "dy", "sparseIndices", "weights", "actualSeqQLen",
+                                     "actualSeqKvLen", NULL};
 static const char *const outputs_of_indexer[] = {"dq", "dk", "dweights", NULL};
 
 /* --- binding --------------------------------------------------------------------------------------------- */

@@ -49,7 +49,8 @@ static int64_t output_rows(const struct call *call)
         return permuted->dims[0];
     }
     if (count == 2) {
-        const int64_t begin = range[0] < 0 ? range[0] + slots : range[0], end = range[1] < 0 ? range[1] + slots : range[1];
+        const int64_t begin = range[0] < 0 ? range[0] + slots : range[0],
+                      end = range[1] < 0 ? range[1] + slots : range[1];
         const int64_t cut = end < slots ? end : slots;
         return cut > begin && begin >= 0 ? cut - begin : 0;
     }
@@ -76,8 +77,8 @@ static bool prepare(const struct call *call, const struct tensor_set *outputs, s
     bind(call, outputs, &ready->handles, &a);
     ready->phase2 = aclnnMoeTokenUnpermuteWithEpGrad;
     const aclnnStatus status = aclnnMoeTokenUnpermuteWithEpGradGetWorkspaceSize(
-        a.unpermuted_tokens_grad, a.sorted_indices, a.permuted_tokens, a.probs, a.padded_mode, NULL, a.range, a.topk_num,
-        a.permuted_tokens_grad, a.probs_grad, &bytes, &ready->executor);
+        a.unpermuted_tokens_grad, a.sorted_indices, a.permuted_tokens, a.probs, a.padded_mode, NULL, a.range,
+        a.topk_num, a.permuted_tokens_grad, a.probs_grad, &bytes, &ready->executor);
     return ready_call_finish(ready, entry, status, bytes);
 }
 
@@ -124,8 +125,8 @@ static int64_t local_slots(const struct moe_problem *p)
     int64_t local = 0;
     for (int64_t i = 0; i < p->slots; ++i) {
         const int64_t position = ((const int32_t *)(const void *)data)[i * p->sorted_indices.strides[0]];
-        local += position >= p->window_begin && position < p->window_end &&
-                 position - p->window_begin < p->local_rows;
+        local +=
+            position >= p->window_begin && position < p->window_end && position - p->window_begin < p->local_rows;
     }
     return local;
 }

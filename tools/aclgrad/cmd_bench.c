@@ -47,10 +47,14 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 }
 
 static const struct argp bench_argp = {
-    options, parse_option, "PROBLEM...",
+    options,
+    parse_option,
+    "PROBLEM...",
     "Times phase 2 of each problem (a string, @FILE, or the name of a layer): after a warm-up, run after run until a "
     "second has passed. Peaks are measured first, with the kernels in cache and with copies.",
-    NULL, NULL, NULL};
+    NULL,
+    NULL,
+    NULL};
 
 /* --- one problem ----------------------------------------------------------------------------------------- */
 
@@ -85,7 +89,8 @@ static bool measure(struct ready_call *ready, struct times *times)
 }
 
 /* Against what a problem is measured: products of its type, or, where it does fewer than 8 operations per byte, copies. */
-static double percent_of_peak(const struct call *call, const struct peaks *peaks, double ms, double work, double bytes)
+static double percent_of_peak(const struct call *call, const struct peaks *peaks, double ms, double work,
+                              double bytes)
 {
     const struct tensor *first = &call->inputs.items[0];
     const bool is_bf16 = first->dtype == AG_BF16;
@@ -100,9 +105,9 @@ static void add_row(struct table *table, const struct call *call, const struct p
     char *text = problem_print(&call->problem);
     operation_of(call)->cost(call, &work, &bytes);
     const double median = t->ms[t->count / 2];
-    table_row(table, "ggggggdss", t->ms[0], median, t->ms[t->count * 9 / 10], work / median * 1e-6, bytes / median * 1e-6,
-              peaks ? percent_of_peak(call, peaks, median, work, bytes) : 0.0, (int64_t)t->count,
-              work < 8 * bytes ? "copy" : "products", text);
+    table_row(table, "ggggggdss", t->ms[0], median, t->ms[t->count * 9 / 10], work / median * 1e-6,
+              bytes / median * 1e-6, peaks ? percent_of_peak(call, peaks, median, work, bytes) : 0.0,
+              (int64_t)t->count, work < 8 * bytes ? "copy" : "products", text);
     free(text);
 }
 

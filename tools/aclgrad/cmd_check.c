@@ -15,7 +15,8 @@
 enum { KEY_KIND = 1000, KEY_ONLY, KEY_ROUNDING, KEY_WORST, KEY_SVG, KEY_STRICT };
 
 static const struct argp_option options[] = {
-    {"kind", KEY_KIND, "KIND", 0, "normal, outliers, negative, equal, skewed or poison: replaces each problem's kind", 1},
+    {"kind", KEY_KIND, "KIND", 0, "normal, outliers, negative, equal, skewed or poison: replaces each problem's kind",
+     1},
     {"only", KEY_ONLY, "PATTERN", 0, "Only problems whose canonical string matches, like 'moe:*'", 1},
     {"rounding", KEY_ROUNDING, "device", 0, "Also say how a result rounded as on the device compares", 1},
     {"strict", KEY_STRICT, 0, 0, "MISTRUSTED is a failure too", 1},
@@ -60,12 +61,17 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     }
 }
 
-static const struct argp check_argp = {
-    options, parse_option, "PROBLEM...",
-    "Runs each problem (a string, @FILE with one per line, or the name of a layer) and compares every element with the "
-    "definition in double under that element's own bound. Exit code 0 when all hold, 1 when one does not, or when there "
-    "was nothing to check.",
-    NULL, NULL, NULL};
+static const struct argp check_argp = {options,
+                                       parse_option,
+                                       "PROBLEM...",
+                                       "Runs each problem (a string, @FILE with one per line, or the name of a "
+                                       "layer) and compares every element with the "
+                                       "definition in double under that element's own bound. Exit code 0 when all "
+                                       "hold, 1 when one does not, or when there "
+                                       "was nothing to check.",
+                                       NULL,
+                                       NULL,
+                                       NULL};
 
 /* --- one problem ----------------------------------------------------------------------------------------- */
 
@@ -103,8 +109,8 @@ static bool judge(struct call *call, const struct results *r, struct verdict *ve
     const int failed = verdict->failed;
     bool is_good = standard_parse("bound", &standard);
     for (int i = 0; is_good && i < r->fast.count; ++i) {
-        const struct comparison_sides sides = {.got = &r->fast.items[i], .want = &r->values.items[i],
-                                               .bound = &r->bounds.items[i]};
+        const struct comparison_sides sides = {
+            .got = &r->fast.items[i], .want = &r->values.items[i], .bound = &r->bounds.items[i]};
         const struct axes axes = call_axes(call, sides.got);
         if (sides.got->elems > 0) {
             is_good = verdict_compare(verdict, &sides, &standard, &axes);

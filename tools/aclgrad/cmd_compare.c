@@ -12,20 +12,34 @@
 #include "table.h"
 #include "verdict.h"
 
-enum { KEY_STANDARD = 1000, KEY_TRUSTED, KEY_BOUND, KEY_ONLY, KEY_AXES, KEY_GROUPS, KEY_WORST, KEY_SVG, KEY_DTYPE,
-       KEY_SHAPE };
+enum {
+    KEY_STANDARD = 1000,
+    KEY_TRUSTED,
+    KEY_BOUND,
+    KEY_ONLY,
+    KEY_AXES,
+    KEY_GROUPS,
+    KEY_WORST,
+    KEY_SVG,
+    KEY_DTYPE,
+    KEY_SHAPE
+};
 
 static const struct argp_option options[] = {
     {"standard", KEY_STANDARD, "NAME", 0,
-     "Tolerance rule: bound, opbase, ratio:L0, ratio:L1, ratio:L2, dual1000, fa3x, cosine[:LEAST], bits. Default: opbase "
-     "for floating point, bits for integers", 1},
+     "Tolerance rule: bound, opbase, ratio:L0, ratio:L1, ratio:L2, dual1000, fa3x, cosine[:LEAST], bits. Default: "
+     "opbase "
+     "for floating point, bits for integers",
+     1},
     {"trusted", KEY_TRUSTED, "C", 0, "The trusted tensors that ratio and fa3x measure A and B against", 1},
     {"bound", KEY_BOUND, "D", 0, "The bounds that the rule bound uses (see `aclgrad run --definition`)", 1},
     {"only", KEY_ONLY, "PATTERN", 0, "Only tensors whose name matches, like 'd?'", 1},
     {"axes", KEY_AXES, "NAMES", 0, "Names of the indices, like token,head,dim", 1},
-    {"groups", KEY_GROUPS, "NAME:ENDS", 0, "Rows in groups, like batch:100,128 or expert:3,9,12 (cumulative ends)", 1},
+    {"groups", KEY_GROUPS, "NAME:ENDS", 0, "Rows in groups, like batch:100,128 or expert:3,9,12 (cumulative ends)",
+     1},
     {"worst", KEY_WORST, "N", 0, "Worst elements to list (default 5, at most 100)", 1},
-    {"svg", KEY_SVG, "FILE", 0, "Write the map of errors as a picture (of the first tensor that fails, or the first)", 1},
+    {"svg", KEY_SVG, "FILE", 0, "Write the map of errors as a picture (of the first tensor that fails, or the first)",
+     1},
     {"shape", KEY_SHAPE, "DIMS", 0, "Shape of raw files, like 2,3,128", 1},
     {"dtype", KEY_DTYPE, "TYPE", 0, "Type of raw files: f32 f16 bf16 f64 i32 i64 u8 bool", 1},
     {0}};
@@ -79,12 +93,17 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     }
 }
 
-static const struct argp compare_argp = {
-    options, parse_option, "A B",
-    "Compares the tensors of A with those of B: files (.npy, .npz, .safetensors, raw) or directories of .npy. A is under "
-    "test, B is right (for ratio and fa3x: the other implementation). Exit code 0 when all agree, 1 when not, or when "
-    "nothing was compared.",
-    NULL, NULL, NULL};
+static const struct argp compare_argp = {options,
+                                         parse_option,
+                                         "A B",
+                                         "Compares the tensors of A with those of B: files (.npy, .npz, "
+                                         ".safetensors, raw) or directories of .npy. A is under "
+                                         "test, B is right (for ratio and fa3x: the other implementation). Exit code "
+                                         "0 when all agree, 1 when not, or when "
+                                         "nothing was compared.",
+                                         NULL,
+                                         NULL,
+                                         NULL};
 
 /* --- one pair -------------------------------------------------------------------------------------------- */
 
@@ -130,7 +149,8 @@ static bool choose_axes(const struct tensor *tensor, struct axes *axes)
     return (!given.axes || axes_parse(given.axes, tensor, axes)) && parse_groups(axes);
 }
 
-static bool compare_pair(const struct sides *s, const struct tensor *a, const struct tensor *b, struct verdict *verdict)
+static bool compare_pair(const struct sides *s, const struct tensor *a, const struct tensor *b,
+                         struct verdict *verdict)
 {
     const bool is_single = s->a.count == 1 && s->b.count == 1;
     struct comparison_sides sides = {.got = a, .want = b};
@@ -153,7 +173,8 @@ static bool compare_pair(const struct sides *s, const struct tensor *a, const st
     }
     if (a->was_column_major != b->was_column_major) {
         cli_say("aclgrad: %s: the files order elements differently (%s against %s); compared by index", a->name,
-                a->was_column_major ? "column-major" : "row-major", b->was_column_major ? "column-major" : "row-major");
+                a->was_column_major ? "column-major" : "row-major",
+                b->was_column_major ? "column-major" : "row-major");
     }
     return verdict_compare(verdict, &sides, &standard, &axes);
 }

@@ -24,13 +24,19 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 
 static const struct argp_option options[] = {
     {"call", KEY_CALL, "TEXT", 0, "Of several calls in a dump, the one whose name holds TEXT", 1}, {0}};
-static const struct argp doctor_argp = {
-    options, parse_option, "CALL",
-    "Looks at the inputs of a recorded call (a directory, .npz or .safetensors, see `aclgrad gen`): statistics that do not "
-    "normalise or lie in another order, lengths that fall, indices out of range or twice, a map that is no permutation, "
-    "views that leave their storage, rows that see nothing, NaN and infinities, values at the edge of the type. Exit code "
-    "1 when something is wrong.",
-    NULL, NULL, NULL};
+static const struct argp doctor_argp = {options,
+                                        parse_option,
+                                        "CALL",
+                                        "Looks at the inputs of a recorded call (a directory, .npz or .safetensors, "
+                                        "see `aclgrad gen`): statistics that do not "
+                                        "normalise or lie in another order, lengths that fall, indices out of range "
+                                        "or twice, a map that is no permutation, "
+                                        "views that leave their storage, rows that see nothing, NaN and infinities, "
+                                        "values at the edge of the type. Exit code "
+                                        "1 when something is wrong.",
+                                        NULL,
+                                        NULL,
+                                        NULL};
 
 struct collected {
     struct table table;

@@ -24,10 +24,14 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 
 static const struct argp_option options[] = {
     {"call", KEY_CALL, "TEXT", 0, "Of several calls in a dump, the one whose name holds TEXT", 1}, {0}};
-static const struct argp explain_argp = {options, parse_option, "CALL",
+static const struct argp explain_argp = {options,
+                                         parse_option,
+                                         "CALL",
                                          "Says what a problem string, or a recorded call, would do: shapes, plan, "
                                          "workspace, kernels chosen and rejected, reading of the softmax statistics.",
-                                         NULL, NULL, NULL};
+                                         NULL,
+                                         NULL,
+                                         NULL};
 
 static void add_row(void *context, const char *part, const char *name, const char *value)
 {
@@ -39,8 +43,8 @@ static void explain_kernels(const struct facts *facts)
 {
     const enum ag_isa chosen = ag_config_get().isa, best = ag_cpu_best_isa();
     for (enum ag_isa isa = AG_ISA_SCALAR; isa < AG_ISA_COUNT; isa = (enum ag_isa)(isa + 1)) {
-        const char *why = isa == chosen ? (chosen == best ? "chosen: the fastest that this CPU has"
-                                                          : "chosen: asked for by --isa or ACLGRAD_ISA")
+        const char *why = isa == chosen          ? (chosen == best ? "chosen: the fastest that this CPU has"
+                                                                   : "chosen: asked for by --isa or ACLGRAD_ISA")
                           : !ag_cpu_has_isa(isa) ? "rejected: this CPU has not got it"
                           : isa < chosen         ? "rejected: a faster one is there"
                                                  : "rejected: another was asked for";

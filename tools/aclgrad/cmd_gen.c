@@ -64,12 +64,17 @@ static bool require_output(void)
 
 static const struct argp_option gen_options[] = {
     {"output", 'o', "PATH", 0, "A directory (NAME.npy each), or a file: .npz, .safetensors", 1},
-    {"kind", KEY_KIND, "KIND", 0, "normal, outliers, negative, equal, skewed or poison: replaces the problem's kind", 1},
+    {"kind", KEY_KIND, "KIND", 0, "normal, outliers, negative, equal, skewed or poison: replaces the problem's kind",
+     1},
     {0}};
-static const struct argp gen_argp = {gen_options, parse_option, "PROBLEM",
+static const struct argp gen_argp = {gen_options,
+                                     parse_option,
+                                     "PROBLEM",
                                      "Writes the inputs of a problem, and call.json with its scalar arguments: what "
                                      "`aclgrad run`, replay and doctor read. The same seed gives the same files.",
-                                     NULL, NULL, NULL};
+                                     NULL,
+                                     NULL,
+                                     NULL};
 
 static bool generate_one(char **operands, struct call *call)
 {
@@ -105,15 +110,21 @@ int command_gen(int argc, char **argv)
 static const struct argp_option run_options[] = {
     {"output", 'o', "PATH", 0, "A directory (NAME.npy each), or a file: .npz, .safetensors", 1},
     {"definition", KEY_DEFINITION, 0, 0,
-     "Instead of the fast result that of the definition, in f64, and beside it PATH.bound with each element's bound", 1},
+     "Instead of the fast result that of the definition, in f64, and beside it PATH.bound with each element's bound",
+     1},
     {"rounding", KEY_ROUNDING, "device", 0, "Instead of the fast result one that rounds as the device does", 1},
     {"kind", KEY_KIND, "KIND", 0, "Of a problem string: replaces its kind", 1},
     {"call", KEY_CALL, "TEXT", 0, "Of several calls in a dump, the one whose name holds TEXT", 1},
     {0}};
-static const struct argp run_argp = {run_options, parse_option, "CALL",
-                                     "Computes the gradients of a recorded call (a directory, .npz or .safetensors, see "
-                                     "`aclgrad gen`) or of a problem string, and writes them.",
-                                     NULL, NULL, NULL};
+static const struct argp run_argp = {
+    run_options,
+    parse_option,
+    "CALL",
+    "Computes the gradients of a recorded call (a directory, .npz or .safetensors, see "
+    "`aclgrad gen`) or of a problem string, and writes them.",
+    NULL,
+    NULL,
+    NULL};
 
 /* "out" -> "out.bound"; "out.npz" -> "out.bound.npz". */
 static char *bound_path(const char *path)
@@ -169,7 +180,8 @@ static bool run_imitation(const struct call *call, struct tensor_set *outputs)
 
 static bool read_call(char **operands, struct call *call)
 {
-    return is_problem_text(operands[0]) ? generate_one(operands, call) : recorded_read_whole(operands[0], given.which, call);
+    return is_problem_text(operands[0]) ? generate_one(operands, call)
+                                        : recorded_read_whole(operands[0], given.which, call);
 }
 
 int command_run(int argc, char **argv)

@@ -8,9 +8,8 @@
 #include "problem.h"
 #include "table.h"
 
-static const struct argp help_argp = {NULL, NULL, "[OPERATOR]",
-                                      "Lists the commands, or the keys of an operator's problem strings.", NULL, NULL,
-                                      NULL};
+static const struct argp help_argp = {
+    NULL, NULL, "[OPERATOR]", "Lists the commands, or the keys of an operator's problem strings.", NULL, NULL, NULL};
 
 static void print_commands(void)
 {

@@ -28,9 +28,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 
 static const struct argp_option options[] = {
     {"measure", KEY_MEASURE, 0, 0, "Also measure this machine's peaks (about a second)", 1}, {0}};
-static const struct argp info_argp = {options, parse_option, "",
-                                      "Version, kernel tables, threads, operators, limits, layers known by name.", NULL,
-                                      NULL, NULL};
+static const struct argp info_argp = {
+    options, parse_option, "",  "Version, kernel tables, threads, operators, limits, layers known by name.",
+    NULL,    NULL,         NULL};
 
 static void add(struct table *table, const char *part, const char *name, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -49,7 +49,10 @@ static void add_kernels(struct table *table)
     const enum ag_isa current = ag_kernels_current()->isa;
     for (enum ag_isa isa = AG_ISA_SCALAR; isa < AG_ISA_COUNT; isa = (enum ag_isa)(isa + 1)) {
         const struct ag_kernels *kernels = ag_kernels_for(isa);
-        add(table, "kernels", ag_isa_name(isa), "%s%s", !kernels ? "not on this CPU" : isa == current ? "in use" : "possible",
+        add(table, "kernels", ag_isa_name(isa), "%s%s",
+            !kernels         ? "not on this CPU"
+            : isa == current ? "in use"
+                             : "possible",
             kernels && kernels->panel_of[AG_ELEM_BF16] == AG_PANEL_BF16 ? ", bf16 products" : "");
     }
 }

@@ -58,13 +58,19 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     }
 }
 
-static const struct argp replay_argp = {
-    options, parse_option, "CALL",
-    "Runs a recorded call again (a directory, .npz or .safetensors with the inputs, the outputs and a JSON of the scalar "
-    "arguments, or an msprobe dump): with the fast kernels, by the definition, and rounded as on the device. Each recorded "
-    "output must lie within the definition's bounds, or within them of the device's rounding. Exit code 1 when one does "
-    "not, or when no output was recorded.",
-    NULL, NULL, NULL};
+static const struct argp replay_argp = {options,
+                                        parse_option,
+                                        "CALL",
+                                        "Runs a recorded call again (a directory, .npz or .safetensors with the "
+                                        "inputs, the outputs and a JSON of the scalar "
+                                        "arguments, or an msprobe dump): with the fast kernels, by the definition, "
+                                        "and rounded as on the device. Each recorded "
+                                        "output must lie within the definition's bounds, or within them of the "
+                                        "device's rounding. Exit code 1 when one does "
+                                        "not, or when no output was recorded.",
+                                        NULL,
+                                        NULL,
+                                        NULL};
 
 /* --- the three answers ----------------------------------------------------------------------------------- */
 
@@ -106,7 +112,8 @@ static bool judge_output(struct call *call, const struct tensor *output, const s
 {
     struct standard standard;
     struct comparison c;
-    struct comparison_sides sides = {.got = output, .want = tensor_set_find(&a->values, output->name),
+    struct comparison_sides sides = {.got = output,
+                                     .want = tensor_set_find(&a->values, output->name),
                                      .bound = tensor_set_find(&a->bounds, output->name)};
     if (!sides.want) {
         verdict_missing(verdict, output->name, "the call does not write it");
@@ -151,7 +158,8 @@ static void try_orders(const struct call *call, struct verdict *verdict)
         cli_forgive();
         if (is_it) {
             char text[160];
-            snprintf(text, sizeof text, "the recorded outputs are right if softmaxMax and softmaxSum are read in the order %s",
+            snprintf(text, sizeof text,
+                     "the recorded outputs are right if softmaxMax and softmaxSum are read in the order %s",
                      attention_layout_name(orders[i]));
             verdict_note(verdict, NULL, "statistics-order", text);
         }

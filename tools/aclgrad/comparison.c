@@ -44,8 +44,8 @@ static bool has_same_bits(const struct tensor *a, const struct tensor *b, int64_
 /* --- sums over the elements ------------------------------------------------------------------------------ */
 
 struct sums {
-    double error, error_squared, relative;                   /* got against want, or trusted where there is one */
-    double other_error_squared, other_relative;              /* want against trusted */
+    double error, error_squared, relative;      /* got against want, or trusted where there is one */
+    double other_error_squared, other_relative; /* want against trusted */
     double got_squared, want_squared, product;
 };
 
@@ -155,16 +155,19 @@ static void judge_ratio(struct comparison *c, const struct standard *standard)
                    c->mean_relative <= standard->most_ratio[1] * c->other_mean_relative &&
                    c->rms_error <= standard->most_ratio[2] * c->other_rms;
     snprintf(c->reason, sizeof c->reason,
-             "max relative %.4g against %.4g (want at most %gx), mean %.4g against %.4g (%gx), RMS %.4g against %.4g (%gx)",
-             c->max_relative, c->other_max_relative, standard->most_ratio[0], c->mean_relative, c->other_mean_relative,
-             standard->most_ratio[1], c->rms_error, c->other_rms, standard->most_ratio[2]);
+             "max relative %.4g against %.4g (want at most %gx), mean %.4g against %.4g (%gx), RMS %.4g against %.4g "
+             "(%gx)",
+             c->max_relative, c->other_max_relative, standard->most_ratio[0], c->mean_relative,
+             c->other_mean_relative, standard->most_ratio[1], c->rms_error, c->other_rms, standard->most_ratio[2]);
 }
 
 static void judge_cosine(struct comparison *c, const struct standard *standard)
 {
     c->is_passed = c->special == 0 && c->cosine >= standard->least_cosine && fabs(c->norm_ratio - 1) <= 0.01;
-    snprintf(c->reason, sizeof c->reason, "cosine %.9g, want at least %g; norms %.6g : 1, want within 1 %%; %" PRId64
-             " meetings with NaN or infinity", c->cosine, standard->least_cosine, c->norm_ratio, c->special);
+    snprintf(c->reason, sizeof c->reason,
+             "cosine %.9g, want at least %g; norms %.6g : 1, want within 1 %%; %" PRId64
+             " meetings with NaN or infinity",
+             c->cosine, standard->least_cosine, c->norm_ratio, c->special);
 }
 
 static void judge(const struct comparison_sides *s, const struct standard *standard, struct comparison *c)
@@ -227,7 +230,8 @@ static bool check_sides(const struct comparison_sides *s, const struct standard 
         return cli_fail(CLI_USAGE, "--standard %s needs --trusted", standard->name);
     }
     if (standard->rule == STANDARD_BOUND && !s->bound) {
-        return cli_fail(CLI_USAGE, "--standard bound needs the bounds: --bound, as `aclgrad run --definition` writes them");
+        return cli_fail(CLI_USAGE,
+                        "--standard bound needs the bounds: --bound, as `aclgrad run --definition` writes them");
     }
     if (standard->rule == STANDARD_BITS && s->got->dtype != s->want->dtype) {
         return cli_fail(CLI_USAGE, "%s: type %s against %s; --standard bits wants one type", s->got->name,
@@ -254,7 +258,8 @@ int64_t next_difference(const struct tensor *got, const struct tensor *want, int
     return at;
 }
 
-bool compare_tensors(const struct comparison_sides *s, const struct standard *standard, int worst, struct comparison *c)
+bool compare_tensors(const struct comparison_sides *s, const struct standard *standard, int worst,
+                     struct comparison *c)
 {
     struct sums sums = {0};
     const bool is_bits = standard->rule == STANDARD_BITS;
@@ -276,9 +281,11 @@ bool compare_tensors(const struct comparison_sides *s, const struct standard *st
     c->other_rms = sqrt(sums.other_error_squared / elems);
     const double norms = sqrt(sums.got_squared) * sqrt(sums.want_squared);
     c->cosine = norms > 0 ? sums.product / norms : sums.got_squared == sums.want_squared ? 1 : 0;
-    c->norm_ratio = sums.want_squared > 0 ? sqrt(sums.got_squared / sums.want_squared) : sums.got_squared > 0 ? INFINITY : 1;
+    c->norm_ratio = sums.want_squared > 0  ? sqrt(sums.got_squared / sums.want_squared)
+                    : sums.got_squared > 0 ? INFINITY
+                                           : 1;
     judge(s, standard, c);
-    c->is_mistrusted = c->is_passed && !is_bits && c->elems > 0 &&
-                       (double)(c->elems - c->zeros) < MISTRUSTED_SHARE * elems;
+    c->is_mistrusted =
+        c->is_passed && !is_bits && c->elems > 0 && (double)(c->elems - c->zeros) < MISTRUSTED_SHARE * elems;
     return true;
 }

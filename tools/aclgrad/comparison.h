@@ -18,8 +18,8 @@ enum standard_rule {
 
 struct standard {
     enum standard_rule rule;
-    char name[24];           /* as it is written: "ratio:L1" */
-    double most_ratio[3];    /* ratio: of the maximal, the mean and the RMS error */
+    char name[24];        /* as it is written: "ratio:L1" */
+    double most_ratio[3]; /* ratio: of the maximal, the mean and the RMS error */
     double least_cosine;
 };
 
@@ -48,10 +48,10 @@ enum { MOST_WORST = 100 };
 
 struct comparison {
     int64_t elems;
-    int64_t bad;          /* beyond their limit; without limits: not equal */
-    int64_t special;      /* NaN or infinity against something else */
-    int64_t zeros;        /* of want */
-    double worst_ratio;   /* greatest error / limit, where there are limits */
+    int64_t bad;                             /* beyond their limit; without limits: not equal */
+    int64_t special;                         /* NaN or infinity against something else */
+    int64_t zeros;                           /* of want */
+    double worst_ratio;                      /* greatest error / limit, where there are limits */
     double max_error, mean_error, rms_error; /* absolute, against want; special pairs make them infinite */
     double max_want;                         /* want where the error is max_error */
     double max_relative, mean_relative;      /* |a - g| / (|g| + 1e-7) */

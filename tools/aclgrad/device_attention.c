@@ -93,10 +93,16 @@ static void finish(double *values, const struct tensor *tensor, int dtype, doubl
 static void run_device(const struct attention_problem *p, struct tensor_set *values)
 {
     static const char *const scaled[] = {"dq", "dqRope", "dk", "dkRope"};
-    static const int dtypes[AG_ELEM_COUNT] = {[AG_ELEM_F32] = AG_FLOAT, [AG_ELEM_F16] = AG_FLOAT16,
-                                              [AG_ELEM_BF16] = AG_BF16};
-    struct device g = {p, layout_of(p), dtypes[p->elem], tensor_set_data(values, "dq"), tensor_set_data(values, "dqRope"),
-                       tensor_set_data(values, "dk"), tensor_set_data(values, "dkRope"), tensor_set_data(values, "dv")};
+    static const int dtypes[AG_ELEM_COUNT] = {
+        [AG_ELEM_F32] = AG_FLOAT, [AG_ELEM_F16] = AG_FLOAT16, [AG_ELEM_BF16] = AG_BF16};
+    struct device g = {p,
+                       layout_of(p),
+                       dtypes[p->elem],
+                       tensor_set_data(values, "dq"),
+                       tensor_set_data(values, "dqRope"),
+                       tensor_set_data(values, "dk"),
+                       tensor_set_data(values, "dkRope"),
+                       tensor_set_data(values, "dv")};
     ag_parallel_for(ag_config_get().threads, p->sequence_count * p->key_heads, run_item, &g);
     for (int i = 0; i < 4; ++i) {
         finish(tensor_set_data(values, scaled[i]), tensor_set_find(values, scaled[i]), g.dtype, p->scale);

@@ -90,7 +90,8 @@ enum { LEAST_ELEMS = 4 };
 
 /* --- findings -------------------------------------------------------------------------------------------- */
 
-static void find(struct diagnosis *d, const char *code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void find(struct diagnosis *d, const char *code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 static void find(struct diagnosis *d, const char *code, const char *format, ...)
 {
     if (d->count < MOST_FINDINGS) {
@@ -248,7 +249,8 @@ static void find_confined(const struct slices *s, struct diagnosis *d)
     if (s->bad_slices == 1) {
         find(d, "confined", "all wrong elements lie in %s", slice_name(s, first, name));
     } else if (last - first + 1 == s->bad_slices) {
-        find(d, "confined", "all wrong elements lie in %s %" PRId64 " to %" PRId64, s->axes->names[s->axis], first, last);
+        find(d, "confined", "all wrong elements lie in %s %" PRId64 " to %" PRId64, s->axes->names[s->axis], first,
+             last);
     }
 }
 
@@ -266,8 +268,8 @@ static void find_special(const struct slices *s, struct diagnosis *d)
         }
     }
     if (special > 0) {
-        find(d, "not-finite", "%" PRId64 " elements are NaN or infinite where a number belongs, the first at %s", special,
-             axes_place(s->axes, got, first, place));
+        find(d, "not-finite", "%" PRId64 " elements are NaN or infinite where a number belongs, the first at %s",
+             special, axes_place(s->axes, got, first, place));
     }
     int64_t zeros = 0;
     while (zeros < got->elems && tensor_get(got, zeros) == 0) {
@@ -304,8 +306,8 @@ static void diagnose_axis(struct slices *s, int axis, struct diagnosis *d)
 void diagnose(const struct comparison_sides *sides, const struct standard *standard, const struct axes *axes,
               struct diagnosis *d)
 {
-    struct slices s = {.sides = sides, .golden = sides->trusted ? sides->trusted : sides->want, .standard = standard,
-                       .axes = axes};
+    struct slices s = {
+        .sides = sides, .golden = sides->trusted ? sides->trusted : sides->want, .standard = standard, .axes = axes};
     d->count = 0;
     find_special(&s, d);
     if (find_all_scaled(&s, d)) {

@@ -12,13 +12,14 @@
 
 /* Which index of an element counts for one side of the map. */
 struct side {
-    int axis;       /* -1: all in one cell */
+    int axis;        /* -1: all in one cell */
     bool is_grouped; /* rows by their group */
     int64_t count;
     int cells;
 };
 
-static struct side make_side(const struct axes *axes, const struct tensor *tensor, int axis, bool is_grouped, int most)
+static struct side make_side(const struct axes *axes, const struct tensor *tensor, int axis, bool is_grouped,
+                             int most)
 {
     struct side side = {axis, is_grouped, 1, 1};
     side.count = axis < 0 ? 1 : is_grouped ? axes->group_count + 1 : tensor->dims[axis];
@@ -37,7 +38,8 @@ static int cell_of(const struct side *side, const struct axes *axes, const int64
 }
 
 /* Heads against tokens; without heads groups against tokens; else the first axis against the second. */
-static void choose_sides(const struct axes *axes, const struct tensor *tensor, struct side *rows, struct side *columns)
+static void choose_sides(const struct axes *axes, const struct tensor *tensor, struct side *rows,
+                         struct side *columns)
 {
     int row_axis = axes->head_axis, column_axis = axes->row_axis;
     const bool is_grouped = row_axis < 0 && axes->group && column_axis >= 0;
@@ -81,7 +83,9 @@ void error_map_fill(const struct comparison_sides *s, const struct standard *sta
     map->column_count = columns.count;
     map->has_limits = !isnan(standard_limit(standard, s->got->dtype, 1, 1));
     snprintf(map->row_name, AXIS_NAME, "%s",
-             rows.is_grouped ? axes->group : rows.axis >= 0 ? axes->names[rows.axis] : "all");
+             rows.is_grouped  ? axes->group
+             : rows.axis >= 0 ? axes->names[rows.axis]
+                              : "all");
     snprintf(map->column_name, AXIS_NAME, "%s", columns.axis >= 0 ? axes->names[columns.axis] : "all");
     const struct tensor *golden = s->trusted ? s->trusted : s->want;
     const int64_t elems = result->max_error > 0 ? s->got->elems : 0;
@@ -117,8 +121,9 @@ void error_map_print(const struct error_map *map)
         }
         table_line("%8" PRId64 " %s", row * map->row_count / map->rows, line);
     }
-    table_line(map->has_limits ? "  . exact  - within the limit  + up to 2x  * up to 10x  # beyond, or NaN or infinity"
-                               : "  . exact  0 to 9 share of the greatest error  # NaN or infinity");
+    table_line(map->has_limits
+                   ? "  . exact  - within the limit  + up to 2x  * up to 10x  # beyond, or NaN or infinity"
+                   : "  . exact  0 to 9 share of the greatest error  # NaN or infinity");
 }
 
 /* --- SVG ------------------------------------------------------------------------------------------------- */
@@ -171,8 +176,9 @@ static void print_escaped(FILE *out, const char *text)
 static void print_svg(FILE *out, const char *title, const struct error_map *map)
 {
     enum { CELL = 14, LEFT = 90, TOP = 50 };
-    fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
-                 "font-size=\"12\">\n<text x=\"10\" y=\"20\">",
+    fprintf(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
+            "font-size=\"12\">\n<text x=\"10\" y=\"20\">",
             LEFT + map->columns * CELL + 20, TOP + map->rows * CELL + 40);
     print_escaped(out, title);
     fprintf(out, "</text>\n<text x=\"%d\" y=\"42\">", LEFT);
@@ -184,13 +190,15 @@ static void print_svg(FILE *out, const char *title, const struct error_map *map)
         fprintf(out, " %" PRId64 "</text>\n", row * map->row_count / map->rows);
         for (int column = 0; column < map->columns; ++column) {
             const double badness = map->worst[row][column];
-            fprintf(out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\"><title>%.4g</title></rect>\n",
+            fprintf(out,
+                    "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\"><title>%.4g</title></rect>\n",
                     LEFT + column * CELL, TOP + row * CELL, CELL - 1, CELL - 1, colour_of(map, badness), badness);
         }
     }
     fprintf(out, "<text x=\"10\" y=\"%d\">%s</text>\n</svg>\n", TOP + map->rows * CELL + 24,
-            map->has_limits ? "grey exact, blue within the limit, light orange to 2x, orange to 10x, red beyond or NaN"
-                            : "grey exact; blue, light orange, orange, red: share of the greatest error");
+            map->has_limits
+                ? "grey exact, blue within the limit, light orange to 2x, orange to 10x, red beyond or NaN"
+                : "grey exact; blue, light orange, orange, red: share of the greatest error");
 }
 
 bool error_map_write_svg(const char *path, const char *title, const struct error_map *map)

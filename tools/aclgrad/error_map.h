@@ -11,9 +11,9 @@ enum { MAP_MOST_ROWS = 32, MAP_MOST_COLUMNS = 64 };
 struct error_map {
     int rows, columns;
     char row_name[AXIS_NAME], column_name[AXIS_NAME];
-    int64_t row_count, column_count;                   /* of the tensor; a cell covers count / cells of them */
-    double worst[MAP_MOST_ROWS][MAP_MOST_COLUMNS];     /* error / limit; INFINITY where NaN or inf meets another */
-    bool has_limits;                                   /* else errors as a share of the greatest */
+    int64_t row_count, column_count;               /* of the tensor; a cell covers count / cells of them */
+    double worst[MAP_MOST_ROWS][MAP_MOST_COLUMNS]; /* error / limit; INFINITY where NaN or inf meets another */
+    bool has_limits;                               /* else errors as a share of the greatest */
 };
 
 /* result: what compare_tensors said of the same sides. */

@@ -149,7 +149,9 @@ bool forward_attention(struct call *call, const struct attention_problem *p, enu
     static const enum ag_softmax_layout orders[] = {AG_SOFTMAX_CANN, AG_SOFTMAX_TND, AG_SOFTMAX_NTD};
     static const char *const words[] = {"cann", "tnd", "ntd"};
     const int lanes = ag_config_get().threads;
-    struct forward f = {.p = p, .fidelity = fidelity, .max = tensor_set_find(&call->inputs, "softmaxMax"),
+    struct forward f = {.p = p,
+                        .fidelity = fidelity,
+                        .max = tensor_set_find(&call->inputs, "softmaxMax"),
                         .sum = tensor_set_find(&call->inputs, "softmaxSum"),
                         .out = tensor_set_find(&call->inputs, "attentionIn")};
     int order = 0;

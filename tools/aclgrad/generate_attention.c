@@ -40,8 +40,11 @@ static bool read_sizes(const struct problem *p, struct sizes *s)
         free(q);
         return false;
     }
-    *s = (struct sizes){.n1 = problem_integer(p, "n1"), .d = problem_integer(p, "d"), .dr = problem_integer(p, "dr"),
-                        .dtype = dtype_of_word(problem_word(p, "dtype")), .sequences = q_count};
+    *s = (struct sizes){.n1 = problem_integer(p, "n1"),
+                        .d = problem_integer(p, "d"),
+                        .dr = problem_integer(p, "dr"),
+                        .dtype = dtype_of_word(problem_word(p, "dtype")),
+                        .sequences = q_count};
     s->n2 = problem_integer_or(p, "n2", s->n1);
     s->dv = problem_integer_or(p, "dv", s->d);
     s->t1 = problem_integer_or(p, "t1", last_end(q, q_count));
@@ -120,7 +123,9 @@ static bool make_mask(struct call *call, const struct sizes *s, uint64_t seed)
     }
     const int rank = is_compressed || strcmp(shape, "ss") == 0 ? 2 : 4;
     struct tensor *mask = tensor_set_create(&call->inputs, "attenMask", AG_BOOL, rank,
-                                            is_compressed ? compressed : rank == 2 ? dims + 2 : dims);
+                                            is_compressed ? compressed
+                                            : rank == 2   ? dims + 2
+                                                          : dims);
     if (mask && is_compressed) {
         fill_compressed(mask);
     } else if (mask) {

@@ -11,8 +11,8 @@
 
 struct sizes {
     bool is_packed;
-    int64_t *q, *kv, batches; /* lengths of the sequences */
-    int64_t rows, keys;       /* TND: of the whole tensors; BSND: S1 and S2 */
+    int64_t *q, *kv, batches;                /* lengths of the sequences */
+    int64_t rows, keys;                      /* TND: of the whole tensors; BSND: S1 and S2 */
     bool has_query_lengths, has_key_lengths; /* the length tensors are made */
 };
 
@@ -103,8 +103,8 @@ static bool make_floats(struct call *call, const struct sizes *s, uint64_t seed)
                 {"weights", {s->batches, s->rows, n}, 3, 1}};
     for (size_t i = 0; i < sizeof list / sizeof *list; ++i) {
         const int skipped = s->is_packed; /* no batch axis */
-        struct tensor *tensor = tensor_set_create(&call->inputs, list[i].name, dtype, list[i].rank - skipped,
-                                                  list[i].dims + skipped);
+        struct tensor *tensor =
+            tensor_set_create(&call->inputs, list[i].name, dtype, list[i].rank - skipped, list[i].dims + skipped);
         if (!tensor) {
             return false;
         }
@@ -180,9 +180,11 @@ static void fill_row(struct filling *f, int64_t at, int64_t s, int64_t rows, int
 
 static bool fill_indices(struct call *call, const struct sizes *s, uint64_t seed)
 {
-    struct filling f = {.p = &call->problem, .indices = tensor_set_find(&call->inputs, "sparseIndices"),
+    struct filling f = {.p = &call->problem,
+                        .indices = tensor_set_find(&call->inputs, "sparseIndices"),
                         .dy = tensor_set_find(&call->inputs, "dy"),
-                        .stream = random_stream_for(seed, "sparseIndices"), .topk = problem_integer(&call->problem, "k"),
+                        .stream = random_stream_for(seed, "sparseIndices"),
+                        .topk = problem_integer(&call->problem, "k"),
                         .keys = malloc((size_t)(longest(s->kv, s->batches) + 1) * sizeof(int32_t))};
     if (!f.keys) {
         return cli_fail(CLI_USAGE, "out of memory");

@@ -132,8 +132,8 @@ static bool make_floats(struct call *call, const struct sizes *s, uint64_t seed)
         }
         fill_normal(probs, seed, 1);
         for (int64_t at = 0; at < probs->elems; ++at) { /* between 0 and 1, or all alike */
-            const double share = problem_is(p, "kind", "equal") ? 1.0 / (double)s->k
-                                                                : 0.5 + tensor_get(probs, at) / 8;
+            const double share =
+                problem_is(p, "kind", "equal") ? 1.0 / (double)s->k : 0.5 + tensor_get(probs, at) / 8;
             tensor_set(probs, at, share);
         }
     }

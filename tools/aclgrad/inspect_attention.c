@@ -57,10 +57,10 @@ static const enum ag_softmax_layout orders[ORDERS] = {AG_SOFTMAX_CANN, AG_SOFTMA
 
 struct tally {
     int64_t rows, matching[ORDERS];
-    int64_t blind;                 /* rows that see nothing */
-    int64_t bad_sums;              /* sum is not a positive number */
+    int64_t blind;    /* rows that see nothing */
+    int64_t bad_sums; /* sum is not a positive number */
     char first_bad[96], first_blind[96], first_sum[96];
-    double first_total;            /* sum of P of the first bad row, as the data are declared */
+    double first_total; /* sum of P of the first bad row, as the data are declared */
 };
 
 static double statistic(const struct ag_view *view, int64_t row)
@@ -103,11 +103,13 @@ static void tally_row(const struct attention_problem *p, const struct attention_
     }
 }
 
-static void report_statistics(const struct attention_problem *p, const struct tally *t, const struct findings *findings)
+static void report_statistics(const struct attention_problem *p, const struct tally *t,
+                              const struct findings *findings)
 {
     if (t->blind > 0) {
         add_finding(findings, SEVERITY_NOTE, "attenMask", "blind-rows",
-                    "%" PRId64 " rows see no key, the first is %s: their gradients are zero", t->blind, t->first_blind);
+                    "%" PRId64 " rows see no key, the first is %s: their gradients are zero", t->blind,
+                    t->first_blind);
     }
     if (t->bad_sums > 0) {
         add_finding(findings, SEVERITY_ERROR, "softmaxSum", "statistics",
@@ -131,7 +133,8 @@ static void report_statistics(const struct attention_problem *p, const struct ta
                 "softmaxMax/softmaxSum inconsistent, first bad %s: its P sum to %.4g, want 1; %" PRId64 " of %" PRId64
                 " rows normalise%s",
                 t->first_bad, t->first_total, t->matching[0], t->rows,
-                is_all ? " (statistics merged over several chunks of keys, as in ring attention, look like this too)" : "");
+                is_all ? " (statistics merged over several chunks of keys, as in ring attention, look like this too)"
+                       : "");
     (void)p;
 }
 

@@ -10,8 +10,7 @@ struct oddities {
     int64_t first_bad, first_edge;
 };
 
-static struct oddities count_oddities(const struct tensor *t, const char *is_live,
-                                      int64_t part_elems)
+static struct oddities count_oddities(const struct tensor *t, const char *is_live, int64_t part_elems)
 {
     struct oddities o = {0, 0, 0, -1, -1};
     const double edge = t->dtype == AG_FLOAT16 ? 65504 : t->dtype == AG_BF16 ? 0x1.fep127 : 0x1.fffffep127;
@@ -32,8 +31,8 @@ static struct oddities count_oddities(const struct tensor *t, const char *is_liv
     return o;
 }
 
-void inspect_numbers(const struct tensor *tensor, const struct axes *axes, const char *is_live,
-                     int64_t part_elems, const struct findings *findings)
+void inspect_numbers(const struct tensor *tensor, const struct axes *axes, const char *is_live, int64_t part_elems,
+                     const struct findings *findings)
 {
     char place[PLACE_TEXT];
     if (!tensor_is_float(tensor)) {
@@ -42,12 +41,13 @@ void inspect_numbers(const struct tensor *tensor, const struct axes *axes, const
     const struct oddities o = count_oddities(tensor, is_live, part_elems);
     if (o.nans + o.infinities > 0) {
         add_finding(findings, SEVERITY_ERROR, tensor->name, "not-finite",
-                    "%" PRId64 " NaN and %" PRId64 " infinite values that are read, the first at %s", o.nans, o.infinities,
-                    axes_place(axes, tensor, o.first_bad, place));
+                    "%" PRId64 " NaN and %" PRId64 " infinite values that are read, the first at %s", o.nans,
+                    o.infinities, axes_place(axes, tensor, o.first_bad, place));
     }
     if (o.edges > 0) {
         add_finding(findings, SEVERITY_WARNING, tensor->name, "beyond-dtype",
-                    "%" PRId64 " values are the largest number of %s, the first at %s: did something overflow and saturate?",
+                    "%" PRId64
+                    " values are the largest number of %s, the first at %s: did something overflow and saturate?",
                     o.edges, dtype_word(tensor->dtype), axes_place(axes, tensor, o.first_edge, place));
     }
 }

@@ -16,7 +16,8 @@ struct slots_tally {
 
 static void note_first(char *text, size_t bytes, int64_t number, int64_t row, int64_t slot, int64_t index)
 {
-    snprintf(text, bytes, "(batch %" PRId64 ", token %" PRId64 ", slot %" PRId64 ") = %" PRId64, number, row, slot, index);
+    snprintf(text, bytes, "(batch %" PRId64 ", token %" PRId64 ", slot %" PRId64 ") = %" PRId64, number, row, slot,
+             index);
 }
 
 /* last_seen[key]: the row, counted from 1, that chose the key last. */
@@ -63,18 +64,19 @@ static void report_slots(const struct slots_tally *t, const struct findings *fin
 {
     if (t->outside > 0) {
         add_finding(findings, SEVERITY_ERROR, "sparseIndices", "index-range",
-                    "%" PRId64 " live slots name a key that the sequence has not, the first %s: skipped here, read out of "
+                    "%" PRId64
+                    " live slots name a key that the sequence has not, the first %s: skipped here, read out of "
                     "bounds on a device",
                     t->outside, t->first_outside);
     }
     if (t->duplicates > 0) {
         add_finding(findings, SEVERITY_WARNING, "sparseIndices", "index-duplicate",
-                    "%" PRId64 " slots name a key that their row named before, the first %s: both count", t->duplicates,
-                    t->first_duplicate);
+                    "%" PRId64 " slots name a key that their row named before, the first %s: both count",
+                    t->duplicates, t->first_duplicate);
     }
     if (t->absent > 0) {
-        add_finding(findings, SEVERITY_NOTE, "sparseIndices", "index-absent", "%" PRId64 " live slots hold -1: skipped",
-                    t->absent);
+        add_finding(findings, SEVERITY_NOTE, "sparseIndices", "index-absent",
+                    "%" PRId64 " live slots hold -1: skipped", t->absent);
     }
     if (t->blind > 0) {
         add_finding(findings, SEVERITY_NOTE, "sparseIndices", "blind-rows",

@@ -53,8 +53,8 @@ static void report_map(const struct moe_problem *p, const int32_t *indices, cons
         add_finding(findings, is_minus_one ? SEVERITY_NOTE : SEVERITY_ERROR, "sortedIndices", "map-range",
                     "%" PRId64 " positions are not in [0, %" PRId64 "), the first %d at slot %" PRId64
                     " (token %" PRId64 ", slot %" PRId64 "): such slots are dropped",
-                    t->outside, p->slots, (int)indices[t->first_outside], t->first_outside, t->first_outside / p->topk,
-                    t->first_outside % p->topk);
+                    t->outside, p->slots, (int)indices[t->first_outside], t->first_outside,
+                    t->first_outside / p->topk, t->first_outside % p->topk);
     }
     if (t->beyond > 0) {
         add_finding(findings, SEVERITY_WARNING, "permutedTokens", "map-rows",
@@ -112,8 +112,9 @@ static void inspect_probs(const struct call *call, const struct findings *findin
     }
     if (odd > 0) {
         const struct axes axes = axes_of_tensor(probs);
-        add_finding(findings, SEVERITY_NOTE, "probs", "probs-range", "%" PRId64 " are not in [0, 1], the first %g at %s",
-                    odd, tensor_get(probs, first), axes_place(&axes, probs, first, place));
+        add_finding(findings, SEVERITY_NOTE, "probs", "probs-range",
+                    "%" PRId64 " are not in [0, 1], the first %g at %s", odd, tensor_get(probs, first),
+                    axes_place(&axes, probs, first, place));
     }
 }
 

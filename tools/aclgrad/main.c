@@ -77,11 +77,16 @@ static int find_and_call(int argc, char **argv)
 int main(int argc, char **argv)
 {
     static const struct argp_child children[] = {{&global_argp, 0, "", 10}, {0}};
-    static const struct argp argp = {NULL, NULL, "COMMAND [ARGUMENT...]",
-                                     "Gradients of the aclnn API on this machine: run, check, measure, compare.\v"
-                                     "`aclgrad help` lists the commands, `aclgrad COMMAND --help` tells more; so does "
-                                     "the manual page, aclgrad(1).",
-                                     children, NULL, NULL};
+    static const struct argp argp = {
+        NULL,
+        NULL,
+        "COMMAND [ARGUMENT...]",
+        "Gradients of the aclnn API on this machine: run, check, measure, compare.\v"
+        "`aclgrad help` lists the commands, `aclgrad COMMAND --help` tells more; so does "
+        "the manual page, aclgrad(1).",
+        children,
+        NULL,
+        NULL};
     int first = argc;
     signal(SIGBUS, on_bus_error);
     signal(SIGPIPE, SIG_IGN);

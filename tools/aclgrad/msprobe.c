@@ -23,15 +23,16 @@ static const struct signature {
     const char *inputs, *outputs;                   /* of ".forward" */
     const char *backward_inputs, *backward_outputs; /* of ".backward"; NULL: the function is a gradient itself */
 } signatures[] = {
-    {"npu_fusion_attention_grad", PROBLEM_ATTENTION, "query keyIn value dy headNum inputLayout", "dq dk dv -", NULL, NULL},
+    {"npu_fusion_attention_grad", PROBLEM_ATTENTION, "query keyIn value dy headNum inputLayout", "dq dk dv -", NULL,
+     NULL},
     {"npu_fusion_attention_grad_v2", PROBLEM_ATTENTION, "query keyIn value dy headNum inputLayout",
      "dq dk dv - dqRope dkRope", NULL, NULL},
     {"npu_lightning_indexer_grad", PROBLEM_INDEXER,
      "query key dy sparseIndices weights actualSeqQLen actualSeqKvLen inputLayout sparseMode", "dq dk dweights", NULL,
      NULL},
     {"npu_moe_token_unpermute_grad", PROBLEM_MOE,
-     "permutedTokens unpermutedTokensGrad sortedIndices probs paddedMode restoreShape", "permutedTokensGrad probsGrad",
-     NULL, NULL},
+     "permutedTokens unpermutedTokensGrad sortedIndices probs paddedMode restoreShape",
+     "permutedTokensGrad probsGrad", NULL, NULL},
     {"npu_fusion_attention", PROBLEM_ATTENTION, "query keyIn value headNum inputLayout",
      "attentionIn softmaxMax softmaxSum - - - -", "dy", "dq dk dv"},
     {"npu_fusion_attention_v2", PROBLEM_ATTENTION, "query keyIn value headNum inputLayout",
@@ -70,7 +71,8 @@ static bool read_array(const struct dump *d, const char *file, const char *name,
     }
     const size_t length = strlen(file);
     if (length < 4 || strcmp(file + length - 4, ".npy") != 0) {
-        return cli_fail(CLI_IO, "dump.json: '%s' is no .npy file (a .pt file is a pickle: save the tensors as .npy)", file);
+        return cli_fail(CLI_IO, "dump.json: '%s' is no .npy file (a .pt file is a pickle: save the tensors as .npy)",
+                        file);
     }
     for (int i = 0; i < 2; ++i) {
         snprintf(path, sizeof path, "%s%s/%s", d->directory, folders[i], file);
@@ -108,7 +110,8 @@ static bool add_array(const struct dump *d, const char *name, const json_t *valu
         return true;
     }
     if (!file) {
-        return cli_fail(CLI_IO, "dump.json: %s has no data_name (was the task \"statistics\"? want \"tensor\")", name);
+        return cli_fail(CLI_IO, "dump.json: %s has no data_name (was the task \"statistics\"? want \"tensor\")",
+                        name);
     }
     return read_array(d, file, name, &tensor) && restore_bf16(value, &tensor) && call_add_tensor(d->call, &tensor);
 }
@@ -120,7 +123,8 @@ static json_t *plain_value(const json_t *value)
         json_t *list = json_array();
         size_t i;
         const json_t *item;
-        json_array_foreach (value, i, item) {
+        json_array_foreach(value, i, item)
+        {
             json_array_append_new(list, json_is_object(item) ? json_deep_copy(json_object_get(item, "value"))
                                                              : json_deep_copy(item));
         }
@@ -180,7 +184,8 @@ static bool add_entry(const struct dump *d, const struct signature *s, const jso
     if (!add_values(d, s->inputs, inputs_of(entry))) {
         return false;
     }
-    json_object_foreach (json_object_get(entry, "input_kwargs"), name, value) {
+    json_object_foreach(json_object_get(entry, "input_kwargs"), name, value)
+    {
         if (!add_value(d, name, value)) {
             return false;
         }
@@ -212,7 +217,8 @@ static const char *find_call(json_t *data, const char *which)
     const char *name, *found = NULL;
     json_t *entry;
     int count = 0;
-    json_object_foreach (data, name, entry) {
+    json_object_foreach(data, name, entry)
+    {
         if (signature_of(name) && ends_with(name, ".forward") && (!which || strstr(name, which))) {
             found = name;
             ++count;

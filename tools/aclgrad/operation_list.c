@@ -2,5 +2,6 @@
 
 extern const struct operation attention_operation, indexer_operation, moe_operation;
 
-const struct operation *const operations[PROBLEM_OPERATORS] = {
-    [PROBLEM_ATTENTION] = &attention_operation, [PROBLEM_INDEXER] = &indexer_operation, [PROBLEM_MOE] = &moe_operation};
+const struct operation *const operations[PROBLEM_OPERATORS] = {[PROBLEM_ATTENTION] = &attention_operation,
+                                                               [PROBLEM_INDEXER] = &indexer_operation,
+                                                               [PROBLEM_MOE] = &moe_operation};

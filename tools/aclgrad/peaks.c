@@ -27,9 +27,17 @@ struct load {
 
 static void multiply(const struct ag_panel_kernels *panel, const struct scratch *s)
 {
-    const struct ag_multiply m = {.a = s->a, .a_panel_stride = (int64_t)DEPTH * panel->lanes, .b = s->b,
-                                  .b_row_stride = DEPTH, .b_word_stride = 1, .c = s->c, .c_row_stride = panel->lanes,
-                                  .rows = ROWS, .cols = panel->lanes, .depth = DEPTH, .accumulate = true};
+    const struct ag_multiply m = {.a = s->a,
+                                  .a_panel_stride = (int64_t)DEPTH * panel->lanes,
+                                  .b = s->b,
+                                  .b_row_stride = DEPTH,
+                                  .b_word_stride = 1,
+                                  .c = s->c,
+                                  .c_row_stride = panel->lanes,
+                                  .rows = ROWS,
+                                  .cols = panel->lanes,
+                                  .depth = DEPTH,
+                                  .accumulate = true};
     for (int i = 0; i < REPEATS; ++i) {
         panel->multiply(&m);
     }
@@ -49,7 +57,8 @@ static void run_item(void *context, int64_t item, int lane)
 /* Work of one item: operations, or bytes read and written. */
 static double item_work(const struct load *load)
 {
-    return load->panel ? 2.0 * load->panel->pair * load->panel->lanes * DEPTH * ROWS * REPEATS : 2.0 * (double)copy_bytes;
+    return load->panel ? 2.0 * load->panel->pair * load->panel->lanes * DEPTH * ROWS * REPEATS
+                       : 2.0 * (double)copy_bytes;
 }
 
 /* The best rate of several tries, in units of 1e9 a second. */

@@ -6,9 +6,9 @@
 #include <stdbool.h>
 
 struct peaks {
-    double fma_gflops;       /* float products and sums, all threads */
-    double bf16_gflops;      /* the same on pairs of bf16; equals fma_gflops where the table has none */
-    double copy_gbytes;      /* bytes read plus bytes written by a copy that no cache holds, all threads */
+    double fma_gflops;  /* float products and sums, all threads */
+    double bf16_gflops; /* the same on pairs of bf16; equals fma_gflops where the table has none */
+    double copy_gbytes; /* bytes read plus bytes written by a copy that no cache holds, all threads */
     double one_fma_gflops, one_bf16_gflops, one_copy_gbytes; /* one thread */
 };
 

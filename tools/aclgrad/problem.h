@@ -21,10 +21,10 @@ enum problem_kind { PROBLEM_INTEGER, PROBLEM_REAL, PROBLEM_WORD, PROBLEM_LIST };
 struct problem_key {
     const char *name;
     enum problem_kind kind;
-    int64_t lowest, highest;   /* of an integer, and of each item of a list */
-    const char *default_text;  /* as a value is written; NULL: no default, the operator derives one */
-    const char *words;         /* of a word: the allowed ones, "bf16 f16 f32" */
-    const char *help;          /* one line of `aclgrad help <operator>` */
+    int64_t lowest, highest;  /* of an integer, and of each item of a list */
+    const char *default_text; /* as a value is written; NULL: no default, the operator derives one */
+    const char *words;        /* of a word: the allowed ones, "bf16 f16 f32" */
+    const char *help;         /* one line of `aclgrad help <operator>` */
 };
 
 enum problem_operator { PROBLEM_ATTENTION, PROBLEM_INDEXER, PROBLEM_MOE, PROBLEM_OPERATORS };

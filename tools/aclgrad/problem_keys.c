@@ -1,8 +1,8 @@
 /* The keys of problem strings. This is also the text of `aclgrad help attention` and of the manual's tables. */
 #include "problem.h"
 
-#define DIM 0, INT64_C(1) << 40
-#define ANY INT64_MIN, INT64_MAX
+#define DIM  0, INT64_C(1) << 40
+#define ANY  INT64_MIN, INT64_MAX
 #define ENDS "cumulative ends as the API takes them, in place of lengths; any values"
 
 static const struct problem_key attention_keys[] = {
@@ -72,6 +72,6 @@ const struct problem_table problem_tables[PROBLEM_OPERATORS] = {
     {"attention", "aclnnFlashAttentionUnpaddingScoreGradV3",
      "gradients of attention over packed sequences of different lengths", KEYS(attention_keys)},
     {"indexer", "aclnnLightningIndexerGrad", "gradients of the lightning indexer's scores", KEYS(indexer_keys)},
-    {"moe", "aclnnMoeTokenUnpermuteWithEpGrad",
-     "gradients of putting expert outputs back into token order", KEYS(moe_keys)},
+    {"moe", "aclnnMoeTokenUnpermuteWithEpGrad", "gradients of putting expert outputs back into token order",
+     KEYS(moe_keys)},
 };

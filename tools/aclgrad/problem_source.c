@@ -73,8 +73,8 @@ bool problems_read(char **operands, const char *kind, const char *only, struct p
     *list = (struct problem_list){NULL, 0};
     bool is_good = true;
     for (; is_good && *operands; ++operands) {
-        is_good = **operands == '@' ? add_file(list, *operands + 1, kind, only)
-                                    : add_problem(list, *operands, kind, only);
+        is_good =
+            **operands == '@' ? add_file(list, *operands + 1, kind, only) : add_problem(list, *operands, kind, only);
     }
     if (!is_good) {
         problems_destroy(list);

@@ -66,8 +66,7 @@ void progress_begin(const char *what, int64_t total)
     bar.begin_ns = ag_clock_ns();
     bar.is_stopping = false;
     atomic_store(&bar.done, 0);
-    bar.is_running =
-        !cli.is_quiet && isatty(STDERR_FILENO) && pthread_create(&bar.thread, NULL, redraw, NULL) == 0;
+    bar.is_running = !cli.is_quiet && isatty(STDERR_FILENO) && pthread_create(&bar.thread, NULL, redraw, NULL) == 0;
 }
 
 void progress_step(int64_t steps)

@@ -39,45 +39,77 @@ struct alias {
 };
 
 /* Beside the API's own names, which need no entry. "attentionout" normalises to "attention". */
-static const struct alias tensor_aliases[] = {
-    {PROBLEM_ATTENTION, "q", "query"},          {PROBLEM_ATTENTION, "k", "keyIn"},
-    {PROBLEM_ATTENTION, "key", "keyIn"},        {PROBLEM_ATTENTION, "keyrope", "keyInRope"},
-    {PROBLEM_ATTENTION, "v", "value"},          {PROBLEM_ATTENTION, "attention", "attentionIn"},
-    {PROBLEM_ATTENTION, "do", "dy"},            {PROBLEM_ATTENTION, "attnmask", "attenMask"},
-    {PROBLEM_ATTENTION, "attentionmask", "attenMask"}, {PROBLEM_ATTENTION, "dkey", "dk"},
-    {PROBLEM_ATTENTION, "dquery", "dq"},        {PROBLEM_ATTENTION, "dvalue", "dv"},
-    {PROBLEM_INDEXER, "q", "query"},            {PROBLEM_INDEXER, "k", "key"},
-    {PROBLEM_INDEXER, "indices", "sparseIndices"}, {PROBLEM_INDEXER, "topkindices", "sparseIndices"},
-    {PROBLEM_INDEXER, "spareindices", "sparseIndices"},
-    {PROBLEM_INDEXER, "actualseqlengthsquery", "actualSeqQLen"}, {PROBLEM_INDEXER, "actualseqlengthskey", "actualSeqKvLen"},
-    {PROBLEM_INDEXER, "dquery", "dq"},          {PROBLEM_INDEXER, "dkey", "dk"},
-    {PROBLEM_INDEXER, "dw", "dweights"},        {PROBLEM_MOE, "gradunpermutedtokens", "unpermutedTokensGrad"},
-    {PROBLEM_MOE, "gradpermutedtokens", "permutedTokensGrad"}, {PROBLEM_MOE, "gradprobs", "probsGrad"}};
+static const struct alias tensor_aliases[] = {{PROBLEM_ATTENTION, "q", "query"},
+                                              {PROBLEM_ATTENTION, "k", "keyIn"},
+                                              {PROBLEM_ATTENTION, "key", "keyIn"},
+                                              {PROBLEM_ATTENTION, "keyrope", "keyInRope"},
+                                              {PROBLEM_ATTENTION, "v", "value"},
+                                              {PROBLEM_ATTENTION, "attention", "attentionIn"},
+                                              {PROBLEM_ATTENTION, "do", "dy"},
+                                              {PROBLEM_ATTENTION, "attnmask", "attenMask"},
+                                              {PROBLEM_ATTENTION, "attentionmask", "attenMask"},
+                                              {PROBLEM_ATTENTION, "dkey", "dk"},
+                                              {PROBLEM_ATTENTION, "dquery", "dq"},
+                                              {PROBLEM_ATTENTION, "dvalue", "dv"},
+                                              {PROBLEM_INDEXER, "q", "query"},
+                                              {PROBLEM_INDEXER, "k", "key"},
+                                              {PROBLEM_INDEXER, "indices", "sparseIndices"},
+                                              {PROBLEM_INDEXER, "topkindices", "sparseIndices"},
+                                              {PROBLEM_INDEXER, "spareindices", "sparseIndices"},
+                                              {PROBLEM_INDEXER, "actualseqlengthsquery", "actualSeqQLen"},
+                                              {PROBLEM_INDEXER, "actualseqlengthskey", "actualSeqKvLen"},
+                                              {PROBLEM_INDEXER, "dquery", "dq"},
+                                              {PROBLEM_INDEXER, "dkey", "dk"},
+                                              {PROBLEM_INDEXER, "dw", "dweights"},
+                                              {PROBLEM_MOE, "gradunpermutedtokens", "unpermutedTokensGrad"},
+                                              {PROBLEM_MOE, "gradpermutedtokens", "permutedTokensGrad"},
+                                              {PROBLEM_MOE, "gradprobs", "probsGrad"}};
 enum { TENSOR_ALIASES = sizeof tensor_aliases / sizeof *tensor_aliases };
 
-static const struct alias scalar_aliases[] = {
-    {PROBLEM_ATTENTION, "actualseqqlen", "qends"},  {PROBLEM_ATTENTION, "actualseqkvlen", "kvends"},
-    {PROBLEM_ATTENTION, "cuseqlensq", "qends"},     {PROBLEM_ATTENTION, "cuseqlenskv", "kvends"},
-    {PROBLEM_ATTENTION, "actualseqlen", "qends"},   {PROBLEM_ATTENTION, "prefix", "prefix"},
-    {PROBLEM_ATTENTION, "scalevalue", "scale"},     {PROBLEM_ATTENTION, "scale", "scale"},
-    {PROBLEM_ATTENTION, "softmaxscale", "scale"},   {PROBLEM_ATTENTION, "keepprob", "keepprob"},
-    {PROBLEM_ATTENTION, "pretokens", "pre"},        {PROBLEM_ATTENTION, "pretockens", "pre"},
-    {PROBLEM_ATTENTION, "nexttokens", "next"},      {PROBLEM_ATTENTION, "nexttockens", "next"},
-    {PROBLEM_ATTENTION, "headnum", "headnum"},      {PROBLEM_ATTENTION, "inputlayout", "layout"},
-    {PROBLEM_ATTENTION, "layout", "layout"},        {PROBLEM_ATTENTION, "sparsemode", "mode"},
-    {PROBLEM_ATTENTION, "psetype", "psetype"},      {PROBLEM_ATTENTION, "innerprecise", NULL},
-    {PROBLEM_ATTENTION, "qstartidx", NULL},         {PROBLEM_ATTENTION, "kvstartidx", NULL},
-    {PROBLEM_ATTENTION, "seed", NULL},              {PROBLEM_ATTENTION, "offset", NULL},
-    {PROBLEM_ATTENTION, "numels", NULL},            {PROBLEM_ATTENTION, "genmaskparallel", NULL},
-    {PROBLEM_ATTENTION, "sync", NULL},              {PROBLEM_ATTENTION, "softmaxlayout", NULL},
-    {PROBLEM_INDEXER, "inputlayout", "layout"},     {PROBLEM_INDEXER, "layout", "layout"},
-    {PROBLEM_INDEXER, "sparsemode", "mode"},        {PROBLEM_INDEXER, "headnum", NULL},
-    {PROBLEM_INDEXER, "pretokens", NULL},           {PROBLEM_INDEXER, "nexttokens", NULL},
-    {PROBLEM_INDEXER, "deterministic", NULL},       {PROBLEM_INDEXER, "actualseqqlen", "qends"},
-    {PROBLEM_INDEXER, "actualseqkvlen", "kvends"},  {PROBLEM_MOE, "paddedmode", "padded"},
-    {PROBLEM_MOE, "range", "range"},                {PROBLEM_MOE, "topknum", "topknum"},
-    {PROBLEM_MOE, "numtopk", "topknum"},            {PROBLEM_MOE, "restoreshape", NULL},
-    {PROBLEM_MOE, "expertends", "experts"},         {PROBLEM_MOE, "permutedtokenssize0", NULL}};
+static const struct alias scalar_aliases[] = {{PROBLEM_ATTENTION, "actualseqqlen", "qends"},
+                                              {PROBLEM_ATTENTION, "actualseqkvlen", "kvends"},
+                                              {PROBLEM_ATTENTION, "cuseqlensq", "qends"},
+                                              {PROBLEM_ATTENTION, "cuseqlenskv", "kvends"},
+                                              {PROBLEM_ATTENTION, "actualseqlen", "qends"},
+                                              {PROBLEM_ATTENTION, "prefix", "prefix"},
+                                              {PROBLEM_ATTENTION, "scalevalue", "scale"},
+                                              {PROBLEM_ATTENTION, "scale", "scale"},
+                                              {PROBLEM_ATTENTION, "softmaxscale", "scale"},
+                                              {PROBLEM_ATTENTION, "keepprob", "keepprob"},
+                                              {PROBLEM_ATTENTION, "pretokens", "pre"},
+                                              {PROBLEM_ATTENTION, "pretockens", "pre"},
+                                              {PROBLEM_ATTENTION, "nexttokens", "next"},
+                                              {PROBLEM_ATTENTION, "nexttockens", "next"},
+                                              {PROBLEM_ATTENTION, "headnum", "headnum"},
+                                              {PROBLEM_ATTENTION, "inputlayout", "layout"},
+                                              {PROBLEM_ATTENTION, "layout", "layout"},
+                                              {PROBLEM_ATTENTION, "sparsemode", "mode"},
+                                              {PROBLEM_ATTENTION, "psetype", "psetype"},
+                                              {PROBLEM_ATTENTION, "innerprecise", NULL},
+                                              {PROBLEM_ATTENTION, "qstartidx", NULL},
+                                              {PROBLEM_ATTENTION, "kvstartidx", NULL},
+                                              {PROBLEM_ATTENTION, "seed", NULL},
+                                              {PROBLEM_ATTENTION, "offset", NULL},
+                                              {PROBLEM_ATTENTION, "numels", NULL},
+                                              {PROBLEM_ATTENTION, "genmaskparallel", NULL},
+                                              {PROBLEM_ATTENTION, "sync", NULL},
+                                              {PROBLEM_ATTENTION, "softmaxlayout", NULL},
+                                              {PROBLEM_INDEXER, "inputlayout", "layout"},
+                                              {PROBLEM_INDEXER, "layout", "layout"},
+                                              {PROBLEM_INDEXER, "sparsemode", "mode"},
+                                              {PROBLEM_INDEXER, "headnum", NULL},
+                                              {PROBLEM_INDEXER, "pretokens", NULL},
+                                              {PROBLEM_INDEXER, "nexttokens", NULL},
+                                              {PROBLEM_INDEXER, "deterministic", NULL},
+                                              {PROBLEM_INDEXER, "actualseqqlen", "qends"},
+                                              {PROBLEM_INDEXER, "actualseqkvlen", "kvends"},
+                                              {PROBLEM_MOE, "paddedmode", "padded"},
+                                              {PROBLEM_MOE, "range", "range"},
+                                              {PROBLEM_MOE, "topknum", "topknum"},
+                                              {PROBLEM_MOE, "numtopk", "topknum"},
+                                              {PROBLEM_MOE, "restoreshape", NULL},
+                                              {PROBLEM_MOE, "expertends", "experts"},
+                                              {PROBLEM_MOE, "permutedtokenssize0", NULL}};
 enum { SCALAR_ALIASES = sizeof scalar_aliases / sizeof *scalar_aliases };
 
 static const char *find_name(const char *const *names, const char *normal)
@@ -198,9 +230,9 @@ bool set_scalar(struct call *call, const char *name, const json_t *value)
     const bool is_list = strcmp(key, "qends") == 0 || strcmp(key, "kvends") == 0 || strcmp(key, "experts") == 0 ||
                          strcmp(key, "range") == 0 || strcmp(key, "prefix") == 0 || strcmp(key, "layout") == 0 ||
                          strcmp(key, "padded") == 0;
-    return json_is_integer(value) && !is_list
-               ? problem_set_integer(&call->problem, key, json_integer_value(value))
-               : cli_fail(CLI_IO, "argument '%s': got a %s", name, json_is_integer(value) ? "number" : "value of another type");
+    return json_is_integer(value) && !is_list ? problem_set_integer(&call->problem, key, json_integer_value(value))
+                                              : cli_fail(CLI_IO, "argument '%s': got a %s", name,
+                                                         json_is_integer(value) ? "number" : "value of another type");
 }
 
 /* --- tensors --------------------------------------------------------------------------------------------- */
@@ -289,7 +321,8 @@ static bool read_notes(const json_t *notes, struct call *call)
         return false;
     }
     problem_init(&call->problem, op);
-    json_object_foreach (json_object_get(notes, "arguments"), name, value) {
+    json_object_foreach(json_object_get(notes, "arguments"), name, value)
+    {
         if (!set_scalar(call, name, value)) {
             return false;
         }
@@ -341,8 +374,8 @@ static bool apply_view(const char *name, const json_t *view, struct tensor *stor
     const int64_t last = last_element(rank, dims, strides, offset);
     if (last == -2 || last >= storage->elems) {
         snprintf(call->damage, sizeof call->damage,
-                 "%s: the view leaves its storage: its last element is number %" PRId64 ", the storage has %" PRId64, name,
-                 last, storage->elems);
+                 "%s: the view leaves its storage: its last element is number %" PRId64 ", the storage has %" PRId64,
+                 name, last, storage->elems);
         return true;
     }
     if (!tensor_create(&dense, storage->name, storage->dtype, rank, dims)) {
@@ -366,7 +399,8 @@ static bool apply_views(const json_t *notes, struct tensor_set *set, struct call
 {
     const char *name;
     json_t *view;
-    json_object_foreach (json_object_get(notes, "views"), name, view) {
+    json_object_foreach(json_object_get(notes, "views"), name, view)
+    {
         struct tensor *storage = tensor_set_find(set, name);
         if (!storage) {
             return cli_fail(CLI_IO, "views: no tensor '%s'", name);
@@ -455,7 +489,8 @@ static void write_attention(const struct problem *p, json_t *to)
     json_object_set_new(to, "headNum", json_integer(problem_integer_or(p, "headnum", problem_integer(p, "n1"))));
     json_object_set_new(to, "scaleValue", json_real(problem_real_or(p, "scale", width > 0 ? 1 / sqrt(width) : 1)));
     json_object_set_new(to, "keepProb", json_real(problem_real_or(p, "keepprob", 1)));
-    json_object_set_new(to, "inputLayout", json_string(problem_is(p, "layout", "tnd") ? "TND" : problem_word(p, "layout")));
+    json_object_set_new(to, "inputLayout",
+                        json_string(problem_is(p, "layout", "tnd") ? "TND" : problem_word(p, "layout")));
 }
 
 static void write_moe(const struct call *call, json_t *to)

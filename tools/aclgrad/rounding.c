@@ -28,15 +28,16 @@ struct rounding_numbers rounding_measure(const struct tensor *output, const stru
     return n;
 }
 
-void rounding_compare(struct rounding_report *report, const struct tensor_set *outputs, const struct tensor_set *device,
-                      const struct tensor_set *values, const struct tensor_set *bounds, const char *problem)
+void rounding_compare(struct rounding_report *report, const struct tensor_set *outputs,
+                      const struct tensor_set *device, const struct tensor_set *values,
+                      const struct tensor_set *bounds, const char *problem)
 {
     for (int i = 0; i < outputs->count; ++i) {
         const char *name = outputs->items[i].name;
         const struct tensor *other = tensor_set_find(device, name);
         if (other && outputs->items[i].elems == other->elems && other->elems > 0) {
-            const struct rounding_numbers n = rounding_measure(&outputs->items[i], other, tensor_set_find(values, name),
-                                                               tensor_set_find(bounds, name));
+            const struct rounding_numbers n = rounding_measure(
+                &outputs->items[i], other, tensor_set_find(values, name), tensor_set_find(bounds, name));
             table_row(&report->table, "sgggs", name, n.equal_percent, n.difference_ratio, n.device_ratio, problem);
         }
     }

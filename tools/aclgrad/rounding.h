@@ -13,8 +13,9 @@ struct rounding_report {
 void rounding_begin(struct rounding_report *report);
 
 /* `outputs` of any kind (fast or recorded) against the device's values, both against the definition. */
-void rounding_compare(struct rounding_report *report, const struct tensor_set *outputs, const struct tensor_set *device,
-                      const struct tensor_set *values, const struct tensor_set *bounds, const char *problem);
+void rounding_compare(struct rounding_report *report, const struct tensor_set *outputs,
+                      const struct tensor_set *device, const struct tensor_set *values,
+                      const struct tensor_set *bounds, const char *problem);
 
 struct rounding_numbers {
     double equal_percent, difference_ratio, device_ratio;

@@ -24,10 +24,10 @@ struct plain_rule {
     const char *name;
     enum standard_rule rule;
 };
-static const struct plain_rule plain_rules[] = {
-    {"bound", STANDARD_BOUND},       {"opbase", STANDARD_OPBASE}, {"opbase-mixed", STANDARD_OPBASE},
-    {"dual1000", STANDARD_DUAL1000}, {"msprobe", STANDARD_DUAL1000}, {"fa3x", STANDARD_FA3X},
-    {"cosine", STANDARD_COSINE},     {"bits", STANDARD_BITS}};
+static const struct plain_rule plain_rules[] = {{"bound", STANDARD_BOUND},         {"opbase", STANDARD_OPBASE},
+                                                {"opbase-mixed", STANDARD_OPBASE}, {"dual1000", STANDARD_DUAL1000},
+                                                {"msprobe", STANDARD_DUAL1000},    {"fa3x", STANDARD_FA3X},
+                                                {"cosine", STANDARD_COSINE},       {"bits", STANDARD_BITS}};
 enum { PLAIN_RULES = sizeof plain_rules / sizeof *plain_rules };
 
 struct ratio_level {
@@ -67,8 +67,10 @@ bool standard_parse(const char *text, struct standard *standard)
     if (strncmp(text, "cosine:", strlen("cosine:")) == 0) {
         return parse_cosine(text + strlen("cosine:"), standard);
     }
-    return cli_fail(CLI_USAGE, "--standard: got '%s', want bound, opbase, ratio:L0, ratio:L1, ratio:L2, dual1000, fa3x, "
-                    "cosine, cosine:NUMBER or bits", text);
+    return cli_fail(CLI_USAGE,
+                    "--standard: got '%s', want bound, opbase, ratio:L0, ratio:L1, ratio:L2, dual1000, fa3x, "
+                    "cosine, cosine:NUMBER or bits",
+                    text);
 }
 
 bool standard_needs_trusted(const struct standard *standard)

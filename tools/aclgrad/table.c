@@ -10,7 +10,7 @@
 
 enum { MOST_COLUMNS = 24 };
 
-static json_t *document;    /* JSON: what table_finish prints */
+static json_t *document; /* JSON: what table_finish prints */
 static bool has_csv_table;
 
 const char *number_text(char text[32], double value)
@@ -116,7 +116,8 @@ static void print_text(const struct table *table, const char *const *names, int 
     const json_t *row;
     for (int c = 0; c < count; ++c) {
         widths[c] = width_of(names[c]);
-        json_array_foreach (table->rows, i, row) {
+        json_array_foreach(table->rows, i, row)
+        {
             const int width = width_of(cell_text(row, names[c], text));
             widths[c] = width > widths[c] ? width : widths[c];
         }
@@ -124,7 +125,8 @@ static void print_text(const struct table *table, const char *const *names, int 
     for (int c = 0; c < count; ++c) {
         print_cell(names[c], widths[c], is_number(json_array_get(table->rows, 0), names[c]), c + 1 == count);
     }
-    json_array_foreach (table->rows, i, row) {
+    json_array_foreach(table->rows, i, row)
+    {
         for (int c = 0; c < count; ++c) {
             print_cell(cell_text(row, names[c], text), widths[c], is_number(row, names[c]), c + 1 == count);
         }
@@ -153,7 +155,8 @@ static void print_csv(const struct table *table, const char *const *names, int c
     for (int c = 0; c < count; ++c) {
         print_csv_cell(names[c], c + 1 == count);
     }
-    json_array_foreach (table->rows, i, row) {
+    json_array_foreach(table->rows, i, row)
+    {
         for (int c = 0; c < count; ++c) {
             print_csv_cell(cell_text(row, names[c], text), c + 1 == count);
         }

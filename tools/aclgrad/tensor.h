@@ -15,8 +15,8 @@ struct tensor {
     int rank;
     int64_t dims[AG_MAX_RANK];
     int64_t elems;
-    void *data;            /* elems * bytes of dtype */
-    void *mapping;         /* where data lies in a mapped file, else NULL: data is on the heap */
+    void *data;    /* elems * bytes of dtype */
+    void *mapping; /* where data lies in a mapped file, else NULL: data is on the heap */
     size_t mapping_bytes;
     bool was_column_major; /* the file had the first index fastest */
 };

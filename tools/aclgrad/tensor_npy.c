@@ -317,7 +317,9 @@ char *npy_header(const struct tensor *tensor, size_t *bytes)
     int used = sprintf(header + FRAME, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
     for (int axis = 0; axis < tensor->rank; ++axis) {
         used += sprintf(header + FRAME + used, "%" PRId64 "%s", tensor->dims[axis],
-                        axis + 1 < tensor->rank ? ", " : tensor->rank == 1 ? "," : "");
+                        axis + 1 < tensor->rank ? ", "
+                        : tensor->rank == 1     ? ","
+                                                : "");
     }
     used += sprintf(header + FRAME + used, "), }");
     while ((FRAME + used + 1) % 64 != 0) {

@@ -40,13 +40,13 @@ static uint8_t *unpack(zip_t *archive, uint64_t index, const char *name, uint64_
     zip_file_t *member = zip_fopen_index(archive, index, 0);
     bool is_good = false;
     if (!data || !member) {
-        cli_fail(CLI_IO, "npz: member '%s': %s", name, data ? "cannot be opened (encrypted, or an unknown packing)"
-                                                            : "out of memory");
+        cli_fail(CLI_IO, "npz: member '%s': %s", name,
+                 data ? "cannot be opened (encrypted, or an unknown packing)" : "out of memory");
     } else {
         is_good = read_all(member, name, data, bytes);
         if (is_good && zip_fread(member, &beyond, 1) != 0) { /* at the end the checksum is compared */
-            is_good = cli_fail(CLI_IO, "npz: member '%s': its checksum is wrong, or it unpacks to more than it claims",
-                               name);
+            is_good = cli_fail(CLI_IO,
+                               "npz: member '%s': its checksum is wrong, or it unpacks to more than it claims", name);
         }
     }
     if (member) {
@@ -79,7 +79,8 @@ static bool add_array(const char *member, const uint8_t *data, uint64_t bytes, s
 static bool read_member(zip_t *archive, uint64_t index, uint64_t *left, struct tensor_set *set, char **notes)
 {
     zip_stat_t stat;
-    if (zip_stat_index(archive, index, 0, &stat) != 0 || !(stat.valid & ZIP_STAT_NAME) || !(stat.valid & ZIP_STAT_SIZE)) {
+    if (zip_stat_index(archive, index, 0, &stat) != 0 || !(stat.valid & ZIP_STAT_NAME) ||
+        !(stat.valid & ZIP_STAT_SIZE)) {
         return fail_zip(archive, "a member cannot be described");
     }
     const bool is_notes = strcmp(stat.name, "call.json") == 0;
@@ -91,7 +92,8 @@ static bool read_member(zip_t *archive, uint64_t index, uint64_t *left, struct t
     }
     const uint64_t most = is_notes && *left > MOST_NOTES ? MOST_NOTES : *left;
     if (stat.size > most) {
-        return cli_fail(CLI_IO, "npz: member '%s' unpacks to %" PRIu64 " bytes, at most %" PRIu64 " are read (--max-bytes)",
+        return cli_fail(CLI_IO,
+                        "npz: member '%s' unpacks to %" PRIu64 " bytes, at most %" PRIu64 " are read (--max-bytes)",
                         stat.name, stat.size, most);
     }
     *left -= stat.size;

@@ -230,8 +230,10 @@ bool tensor_path_write(const char *path, const struct tensor_set *set, const cha
         return safetensors_write(path, set, notes);
     }
     if (has_suffix(path, ".npy")) {
-        return (set->count == 1 || cli_fail(CLI_USAGE, "%s: holds one tensor, there are %d; want a directory, .npz or "
-                                            ".safetensors", path, set->count)) &&
+        return (set->count == 1 || cli_fail(CLI_USAGE,
+                                            "%s: holds one tensor, there are %d; want a directory, .npz or "
+                                            ".safetensors",
+                                            path, set->count)) &&
                npy_write(path, &set->items[0]);
     }
     return write_directory(path, set, notes);

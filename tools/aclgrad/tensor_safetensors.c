@@ -18,8 +18,8 @@ static const uint64_t most_header_bytes = 100u << 20;
 static const struct safetensors_type {
     const char *name;
     int dtype;
-} types[] = {{"F32", AG_FLOAT},  {"F16", AG_FLOAT16}, {"BF16", AG_BF16}, {"F64", AG_DOUBLE},
-             {"I32", AG_INT32},  {"I64", AG_INT64},   {"U8", AG_UINT8},  {"BOOL", AG_BOOL}};
+} types[] = {{"F32", AG_FLOAT}, {"F16", AG_FLOAT16}, {"BF16", AG_BF16}, {"F64", AG_DOUBLE},
+             {"I32", AG_INT32}, {"I64", AG_INT64},   {"U8", AG_UINT8},  {"BOOL", AG_BOOL}};
 enum { TYPES = sizeof types / sizeof *types };
 
 /* --- reading --------------------------------------------------------------------------------------------- */
@@ -61,9 +61,9 @@ static bool read_span(const json_t *offsets, const char *name, const struct read
     span->begin = (uint64_t)json_integer_value(begin);
     span->end = (uint64_t)json_integer_value(end);
     if (span->end > r->buffer_bytes) {
-        return cli_fail(CLI_IO, "tensor '%s': data_offsets end at %" PRIu64 ", the file has %" PRIu64
-                        " bytes of data: truncated",
-                        name, span->end, r->buffer_bytes);
+        return cli_fail(
+            CLI_IO, "tensor '%s': data_offsets end at %" PRIu64 ", the file has %" PRIu64 " bytes of data: truncated",
+            name, span->end, r->buffer_bytes);
     }
     return true;
 }
@@ -98,8 +98,8 @@ static bool read_tensor(struct reading *r, const char *name, const json_t *entry
     if (!ag_product(&frame.elems, frame.rank, frame.dims) ||
         !ag_product(&size, 2, (int64_t[]){frame.elems, (int64_t)ag_dtype_bytes(frame.dtype)}) ||
         (uint64_t)size != span.end - span.begin) {
-        return cli_fail(CLI_IO, "tensor '%s': shape %s %s does not need the %" PRIu64 " bytes of its data_offsets", name,
-                        tensor_shape(&frame, shape), dtype_word(frame.dtype), span.end - span.begin);
+        return cli_fail(CLI_IO, "tensor '%s': shape %s %s does not need the %" PRIu64 " bytes of its data_offsets",
+                        name, tensor_shape(&frame, shape), dtype_word(frame.dtype), span.end - span.begin);
     }
     if (!tensor_create(&tensor, name, frame.dtype, frame.rank, frame.dims)) {
         return false;
@@ -112,7 +112,8 @@ static bool read_tensor(struct reading *r, const char *name, const json_t *entry
 static int compare_spans(const void *a, const void *b)
 {
     const struct span *x = a, *y = b;
-    return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin) : (x->end > y->end) - (x->end < y->end);
+    return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin)
+                                : (x->end > y->end) - (x->end < y->end);
 }
 
 static bool check_cover(struct reading *r)
@@ -141,7 +142,8 @@ static bool read_entries(struct reading *r, json_t *header, char **notes)
     if (!r->spans) {
         return cli_fail(CLI_IO, "safetensors: out of memory");
     }
-    json_object_foreach (header, name, entry) {
+    json_object_foreach(header, name, entry)
+    {
         if (strcmp(name, "__metadata__") == 0) {
             const char *call = json_string_value(json_object_get(entry, "call"));
             if (call && notes && !*notes) {
@@ -172,8 +174,8 @@ bool safetensors_parse(const uint8_t *data, size_t bytes, struct tensor_set *set
     if (!header) {
         return cli_fail(CLI_IO, "safetensors: header, byte %d: %s", error.position + LENGTH_BYTES, error.text);
     }
-    struct reading r = {.buffer = data + LENGTH_BYTES + length, .buffer_bytes = bytes - LENGTH_BYTES - length,
-                        .set = set};
+    struct reading r = {
+        .buffer = data + LENGTH_BYTES + length, .buffer_bytes = bytes - LENGTH_BYTES - length, .set = set};
     const bool is_good = read_entries(&r, header, notes);
     free(r.spans);
     json_decref(header);

@@ -78,8 +78,7 @@ static void keep_map(const char *name, const struct error_map *map)
 static bool draw(struct verdict *v, const struct comparison_sides *sides, const struct standard *standard,
                  const struct axes *axes, const struct comparison *c)
 {
-    const bool draws_picture =
-        v->options->svg && (!v->has_svg || (!c->is_passed && !v->has_failed_svg));
+    const bool draws_picture = v->options->svg && (!v->has_svg || (!c->is_passed && !v->has_failed_svg));
     if (c->is_passed && !draws_picture) {
         return true;
     }
@@ -114,8 +113,8 @@ bool verdict_compare(struct verdict *v, const struct comparison_sides *sides, co
         axes_place(axes, sides->got, c.worst[0].at, place);
     }
     if (standard->rule == STANDARD_BITS) { /* it passes equal bytes over without looking for zeros */
-        table_row(&v->results, "ssddggsssss", sides->got->name, word, c.elems, c.bad, c.max_error, c.worst_ratio, NULL,
-                  standard->name, place, c.reason, v->problem);
+        table_row(&v->results, "ssddggsssss", sides->got->name, word, c.elems, c.bad, c.max_error, c.worst_ratio,
+                  NULL, standard->name, place, c.reason, v->problem);
     } else {
         table_row(&v->results, "ssddgggssss", sides->got->name, word, c.elems, c.bad, c.max_error, c.worst_ratio,
                   zero_percent, standard->name, place, c.reason, v->problem);
@@ -154,9 +153,11 @@ static bool has_name(const char *names, const char *name)
 static void note_pattern(struct verdict *v)
 {
     if (has_name(v->passed, "dv") && has_name(v->wrong, "dq") && has_name(v->wrong, "dk")) {
-        verdict_note(v, NULL, "delta", "dv is right, dq and dk are wrong: suspect attentionIn, or its row sums with dy");
+        verdict_note(v, NULL, "delta",
+                     "dv is right, dq and dk are wrong: suspect attentionIn, or its row sums with dy");
     } else if (has_name(v->passed, "dv") && has_name(v->wrong, "dq") && has_name(v->passed, "dk")) {
-        verdict_note(v, NULL, "dq-only", "dv and dk are right, dq is wrong: suspect the sum over keys, or dq's own store");
+        verdict_note(v, NULL, "dq-only",
+                     "dv and dk are right, dq is wrong: suspect the sum over keys, or dq's own store");
     }
 }
 
@@ -194,8 +195,9 @@ int verdict_end(struct verdict *v, const char *command)
     print_part(&v->worst, "worst elements");
     print_maps();
     print_part(&v->findings, "findings");
-    table_line("\n%s: %d compared, %d failed, %d missing%s%s", is_passed ? "PASSED" : "FAILED", v->compared, v->failed,
-               v->missing, v->mistrusted ? ", some MISTRUSTED: nearly all of what they were compared with is zero" : "",
+    table_line("\n%s: %d compared, %d failed, %d missing%s%s", is_passed ? "PASSED" : "FAILED", v->compared,
+               v->failed, v->missing,
+               v->mistrusted ? ", some MISTRUSTED: nearly all of what they were compared with is zero" : "",
                v->compared == 0 ? "; nothing was compared" : "");
     table_set("verdict", json_string(is_passed ? "passed" : "failed"));
     table_set("compared", json_integer(v->compared));

@@ -10,7 +10,7 @@
 struct verdict_options {
     int worst;         /* elements listed per tensor */
     bool has_problems; /* rows name the problem they belong to */
-    const char *svg;  /* path or NULL */
+    const char *svg;   /* path or NULL */
 };
 
 struct verdict {
