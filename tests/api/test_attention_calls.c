@@ -293,6 +293,36 @@ static void lists_that_are_accepted(void **state)
     attention_call_destroy(&call);
 }
 
+/* A mask for as many sequences as there are before the zero tail is one for all. */
+static void masks_without_the_tail(void **state)
+{
+    const struct attention_case c = {.dtype = AG_FLOAT,
+                                     .n1 = 2,
+                                     .d = 8,
+                                     .count = 4,
+                                     .q_ends = {3, 8, 0, 0},
+                                     .kv_ends = {4, 9, 0, 0},
+                                     .mode = 1,
+                                     .mask_shape = TEST_MASK_B1SS,
+                                     .mask_bytes = TEST_MASK_RANDOM};
+    struct attention_call all, live;
+    (void)state;
+    attention_call_create(&all, &c);
+    attention_call_create(&live, &c);
+    const int64_t dims[4] = {2, 1, all.mask.view.dims[2], all.mask.view.dims[3]};
+    struct test_tensor mask = test_tensor_create(all.mask.view.dtype, 4, dims);
+    for (int64_t at = 0; at < test_tensor_elems(&mask); ++at) {
+        test_tensor_set(&mask, at, test_tensor_get(&all.mask, at));
+    }
+    live.args.atten_mask = mask.handle;
+    attention_call_run(&all);
+    attention_call_run(&live);
+    attention_call_assert_same(&all, &live);
+    test_tensor_destroy(&mask);
+    attention_call_destroy(&all);
+    attention_call_destroy(&live);
+}
+
 /* --- empty tensors --------------------------------------------------------------------------------------- */
 
 /* All outputs empty: success before any other check, workspace 0. */
@@ -309,6 +339,9 @@ static void nothing_to_do(void **state)
     assert_int_equal(attention_call_phase1(&call), 0);
     assert_int_equal(call.workspace_size, 0);
     assert_int_equal(phase2(&call, NULL), 0);
+    call.args.dpse = call.q.handle; /* an output with elements: the other checks come */
+    assert_int_equal(attention_call_phase1(&call), 161002);
+    test_assert_message("headNum", NULL);
     test_tensor_destroy(&empty);
     attention_call_destroy(&call);
 }
@@ -480,6 +513,7 @@ int main(void)
         cmocka_unit_test(a_repeatable_executor_moves),
         cmocka_unit_test(absent_in_every_way),
         cmocka_unit_test(lists_that_are_accepted),
+        cmocka_unit_test(masks_without_the_tail),
         cmocka_unit_test(nothing_to_do),
         cmocka_unit_test(one_side_empty),
         cmocka_unit_test(ropes_without_rows),

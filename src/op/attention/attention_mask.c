@@ -88,7 +88,7 @@ void attention_set_intervals(struct attention_sequence *sequences, int64_t count
     for (int64_t b = 0; b < count; ++b) {
         set_interval(&sequences[b], rule_of(sparse_mode, b == band), pre, next);
         if (sparse_mode == MODE_PREFIX && b < prefix_count) {
-            sequences[b].prefix = cut(prefix[b], 0, sequences[b].key_len);
+            sequences[b].prefix = prefix[b]; /* cut where it is used */
         }
     }
 }
