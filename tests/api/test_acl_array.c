@@ -14,6 +14,17 @@
 
 static void *const stray = "not a handle";
 
+/* Must run first: it is the first object that needs the handle table. */
+static void no_memory_for_the_handle(void **state)
+{
+    (void)state;
+    const int64_t blocks = ag_alloc_live();
+    ag_alloc_fail_at(2);
+    NONE(aclCreateIntArray((int64_t[]){1}, 1), "EZ9999", "out of memory (int array)");
+    assert_true(ag_alloc_has_failed());
+    assert_int_equal(ag_alloc_live(), blocks);
+}
+
 static void arrays_copy_their_values(void **state)
 {
     (void)state;
@@ -241,6 +252,7 @@ static void ten_thousand_leave_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_memory_for_the_handle),
         cmocka_unit_test(arrays_copy_their_values),
         cmocka_unit_test(absent_and_empty_int_arrays_are_alike),
         cmocka_unit_test(sizes_and_ends_of_all_arrays),

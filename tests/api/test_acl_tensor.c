@@ -4,6 +4,7 @@
 #include "support/refused.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "acl/acl.h"
 #include "aclnn/aclnn_base.h"
@@ -82,6 +83,7 @@ static void scalars_empty_tensors_and_missing_memory_are_legal(void **state)
     assert_int_equal(ag_view_elems(&view), 1);
     DONE(ag_tensor_view(empty, "x", &view));
     assert_true(ag_view_is_empty(&view));
+    assert_int_equal(view.storage_elems, 0);
     DONE(ag_tensor_view(later, "x", &view));
     assert_null(view.data);
     DONE(ag_tensor_view(broadcast, "x", &view));
@@ -109,6 +111,8 @@ static void bad_descriptors_are_refused(void **state)
     NONE(create(2, huge, NULL, 0, 0, NULL), "viewDims: too many elements");
     NONE(create(3, huge_and_empty, NULL, 0, 0, NULL), "viewDims: too many elements");
     NONE(create(2, two, NULL, 0, 2, huge), "storageDims: too many elements");
+    NONE(create(1, (int64_t[]){INT64_C(1) << 61}, NULL, 0, 0, NULL), "viewDims: too many elements"); /* in bytes */
+    NONE(create(2, two, (int64_t[]){INT64_MAX / 24, INT64_MAX / 24}, 0, 0, NULL), "stride: dim 1 reaches too far");
     NONE(create(2, two, (int64_t[]){INT64_MAX, 1}, 0, 0, NULL), "stride: dim 0 reaches too far");
     NONE(create(2, two, NULL, INT64_MAX, 0, NULL), "offset: got 9223372036854775807, too large");
     assert_null(aclGetRecentErrMsg());
@@ -291,6 +295,7 @@ static void views_of_arguments(void **state)
     aclTensor *empty = create(1, (int64_t[]){0}, NULL, 0, 0, NULL);
     aclTensor *full = create(1, (int64_t[]){2}, NULL, 0, 0, NULL);
     ag_error_enter("aclnnX");
+    memset(&view, 0xff, sizeof view);
     DONE(ag_tensor_view(NULL, "query", &view));
     assert_false(view.present);
     REFUSED(161001, ag_tensor_view_required(NULL, "query", &view), "aclnnX: query: null, want a tensor");
@@ -323,6 +328,11 @@ static void requirements(void **state)
     REFUSED(561002, ag_require_shape(AG_TILING, &view, "key", 2, (int64_t[]){3, 2}),
             "key: shape [2, 3], want [3, 2]");
     REFUSED(161002, ag_require_shape(AG_INVALID, &view, "key", 1, (int64_t[]){2}), "key: shape [2, 3], want [2]");
+    DONE(ag_require_row_major(&view, "key"));
+    view.format = ACL_FORMAT_NCHW;
+    DONE(ag_require_row_major(&view, "key"));
+    view.format = ACL_FORMAT_FRACTAL_NZ;
+    REFUSED(161002, ag_require_row_major(&view, "key"), "key: format number 29, want ND or another row-major one");
     DONE(ag_require_dtype(AG_INVALID, &view, "key", AG_FLOAT, ""));
     REFUSED(161002, ag_require_dtype(AG_INVALID, &view, "key", AG_BF16, "(that of query)"),
             "key: dtype FLOAT, want BF16 (that of query)");

@@ -190,6 +190,20 @@ static void a_failed_run_keeps_its_message(void **state)
     assert_int_equal(runs, 1);
 }
 
+/* Must run first: the table takes memory with its first handle. */
+static void no_memory_for_the_handle(void **state)
+{
+    (void)state;
+    const int64_t factors[FACTORS] = {0}, blocks = ag_alloc_live();
+    const struct plan plan = {.x = view_of(input), .y = view_of(output), .factors = factors};
+    uint64_t size;
+    aclOpExecutor *executor;
+    ag_alloc_fail_at(2);
+    REFUSED(561101, ag_executor_create(&doubling, &plan, 24, 1, &size, &executor), "executor: out of memory");
+    assert_true(ag_alloc_has_failed());
+    assert_int_equal(ag_alloc_live(), blocks);
+}
+
 static void out_of_memory_in_phase1_leaves_nothing(void **state)
 {
     (void)state;
@@ -336,16 +350,16 @@ static void queueing_may_run_out_of_memory(void **state)
     test_set_mode(true, false);
     DONE(aclrtSetDevice(0));
     DONE(aclrtCreateStream(&stream));
-    aclOpExecutor *executor = phase1(false);
     const int64_t blocks = ag_alloc_live();
+    aclOpExecutor *executor = phase1(false);
     DONE(aclSetAclOpExecutorRepeatable(executor));
     ag_alloc_fail_at(1);
     REFUSED(361001, ag_executor_run(&doubling, workspace, 100, executor, stream), "out of memory");
     ag_alloc_fail_at(2);
     REFUSED(207001, ag_executor_run(&doubling, workspace, 100, executor, stream), "out of memory");
-    assert_int_equal(ag_alloc_live(), blocks);
     assert_int_equal(runs, 0);
     DONE(aclDestroyAclOpExecutor(executor));
+    assert_int_equal(ag_alloc_live(), blocks);
     DONE(aclrtDestroyStream(stream));
     DONE(aclrtResetDevice(0));
 }
@@ -486,6 +500,7 @@ static void checked_mode_spares_outputs_that_are_inputs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_memory_for_the_handle),
         TEST(two_phases),
         TEST(second_phase2_is_an_error),
         TEST(wrong_executors),

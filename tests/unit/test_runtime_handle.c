@@ -11,6 +11,17 @@
 
 static int things[8];
 
+/* Must run first: the table takes memory with its first handle. */
+static void out_of_memory(void **state)
+{
+    (void)state;
+    ag_alloc_fail_at(1);
+    assert_null(ag_handle_create(AG_HANDLE_STREAM, &things[0]));
+    assert_true(ag_alloc_has_failed());
+    assert_int_equal(ag_handle_count(AG_HANDLE_STREAM), 0);
+    assert_null(ag_handle_get(AG_HANDLE_STREAM, (void *)UINT64_C(0xa610000000000000)));
+}
+
 static void live_handle_gives_its_object(void **state)
 {
     (void)state;
@@ -165,6 +176,7 @@ static void one_of_two_removers_wins(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(out_of_memory),
         cmocka_unit_test(live_handle_gives_its_object),
         cmocka_unit_test(stale_handle_gives_nothing),
         cmocka_unit_test(every_kind_is_told_from_every_other),
