@@ -80,15 +80,20 @@ def run(command, directory, environment):
 
 
 def record(path, steps, results):
-    """The file with each command's output in place of what was there."""
+    """Writes the file again with each command's output in place of what was there."""
+    outputs = {step[0]: (step[1], *result) for step, result in zip(steps, results)}
     with open(path, encoding="utf-8") as file:
-        lines = file.read().split("\n")
-    starts = [step[0] - 1 for step in steps] + [len(lines)]
-    out = lines[:starts[0]]
-    for i, (_, command, _, _) in enumerate(steps):
-        got, code = results[i]
-        out += ["$ " + command.replace("\n", "\n> ")] + got + ([f"[{code}]"] if code else [])
-        out += [line for line in lines[starts[i] + 1:starts[i + 1]] if line.startswith("##")]
+        lines = file.read().split("\n")[:-1]
+    session = {number for number, line in session_lines(path) if line is not None}
+    out, is_output = [], False
+    for number, line in enumerate(lines, 1):
+        if number in outputs:
+            command, got, code = outputs[number]
+            out += ["$ " + command.replace("\n", "\n> ")] + got + ([f"[{code}]"] if code else [])
+            is_output = True
+        elif number not in session or line.startswith("##") or not is_output:
+            is_output = is_output and number in session
+            out.append(line)
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(out) + "\n")
 
