@@ -16,12 +16,14 @@ failed=0
 
 say() { printf '\n== %s\n' "$*"; }
 
-# count_log BUILD: adds what ctest's log of its last run says to the totals; prints what failed.
+# count_log BUILD STATUS: adds what ctest's log of its last run says to the totals. STATUS is ctest's own verdict: when
+# it is not 0 and the log tells of no failure, that is one.
 count_log() {
-    log=$1/Testing/Temporary/LastTest.log
-    counts=$(awk -f tests/count.awk "$log" 2>/dev/null) || counts="0 1"
+    counts=$(awk -f tests/count.awk "$1/Testing/Temporary/LastTest.log" 2>/dev/null) || counts="0 0"
     passed=$((passed + ${counts% *}))
-    failed=$((failed + ${counts#* }))
+    bad=${counts#* }
+    [ "$2" = 0 ] || [ "$bad" != 0 ] || bad=1
+    failed=$((failed + bad))
 }
 
 # in_build PRESET CTEST-ARGUMENTS...: configure, build, test, count.
@@ -43,7 +45,7 @@ in_build() {
     say "$preset: test"
     # shellcheck disable=SC2086 # $launcher is a command and its options, or nothing
     ${launcher-} ctest --test-dir "$build" --output-on-failure --no-tests=error -j "$jobs" "$@"
-    count_log "$build"
+    count_log "$build" $?
 }
 
 stage_release() { in_build release -L '^(smoke|ci)$'; }

@@ -9,6 +9,7 @@ fail() {
     status=1
 }
 
+# shellcheck disable=SC2044 # file names of this tree hold no spaces
 for document in $(find . -name '*.md' ! -path './build*' ! -path './.git/*'); do
     grep -oE '\]\([^)#: ]+[)#]' "$document" | sed 's/^](//; s/.$//' | while read -r target; do
         [ -e "$(dirname "$document")/$target" ] || echo "$document: no such file: $target"
