@@ -11,8 +11,8 @@ rm -rf "$prefix"
 for file in include/aclgrad/acl/acl.h include/aclgrad/aclnn/acl_meta.h include/aclgrad/aclnn/aclnn_base.h \
     include/aclgrad/aclnnop/aclnn_lightning_indexer_grad.h include/aclgrad/aclgrad/aclgrad.h \
     include/aclgrad/opdev/op_errno.h lib/libaclgrad.a lib/libaclgrad.so lib/libaclgrad.so.0 lib/pkgconfig/aclgrad.pc \
-    lib/cmake/aclgrad/aclgradConfig.cmake lib/aclgrad/compat/libascendcl.so lib/aclgrad/compat/libnnopbase.so \
-    lib/aclgrad/compat/libopapi.so lib/aclgrad/compat/libopapi_math.so lib/aclgrad/compat/libopapi_transformer.so; do
+    lib/cmake/aclgrad/aclgradConfig.cmake include/aclgrad-compat/securec.h \
+    lib/aclgrad/compat/libascendcl.so lib/aclgrad/compat/libnnopbase.so lib/aclgrad/compat/libopapi.so lib/aclgrad/compat/libopapi_math.so lib/aclgrad/compat/libopapi_transformer.so; do
     [ -e "$prefix/$file" ] || {
         echo "not installed: $file"
         exit 1

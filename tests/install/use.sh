@@ -111,6 +111,21 @@ cmake_package)
         expect "$work/build/consumer_$variant" "$examples/cmake-consumer/consumer.expected"
     done
     ;;
+compat) # securec.h is there for those who ask for it, and for nobody else
+    printf '#include "securec.h"\nint main(void) { char to[4]; return memset_s(to, sizeof to, 0, 4); }\n' >"$work/securec.c"
+    cp "$work/securec.c" "$work/securec.cpp"
+    include=$(flags --variable=compat_includedir)
+    # shellcheck disable=SC2046,SC2086
+    {
+        $CC -std=c11 $warnings "$work/securec.c" $(flags --cflags) -I"$include" -o "$work/securec_c"
+        $CXX -std=c++11 $warnings "$work/securec.cpp" $(flags --cflags) -I"$include" -o "$work/securec_cxx"
+        if $CC "$work/securec.c" $(flags --cflags) -fsyntax-only 2>/dev/null; then
+            exit 1
+        fi
+    }
+    "$work/securec_c"
+    "$work/securec_cxx"
+    ;;
 moved) # the prefix may be moved as a whole
     cp -R "$prefix" "$work/elsewhere"
     export PKG_CONFIG_PATH="$work/elsewhere/lib/pkgconfig" LD_LIBRARY_PATH="$work/elsewhere/lib"
