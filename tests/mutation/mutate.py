@@ -93,8 +93,14 @@ class Tree:
             return False
 
 
+def is_slow(path):
+    """By the labels in its first line; a long one with a short version is not."""
+    labels = set(path.read_text().splitlines()[0].replace("*/", "").split())
+    return "slow" in labels or ("long" in labels and "short" not in labels)
+
+
 def find_tests(groups):
-    tests = sorted(f"{p.parent.name}/{p.stem}" for p in (ROOT / "tests").glob("*/test_*.c"))
+    tests = sorted(f"{p.parent.name}/{p.stem}" for p in (ROOT / "tests").glob("*/test_*.c") if not is_slow(p))
     return [t for t in tests if any(GROUPS[g].search("/" + t if g != "base" else t) for g in groups)]
 
 
