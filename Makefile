@@ -27,7 +27,7 @@ lint:           ## format, clang-tidy, shellcheck, figures
 
 format:         ## rewrites the sources in the house format
 	@tools/setup.sh lint
-	@git ls-files '*.c' '*.h' '*.inc' '*.cpp' | xargs clang-format -i
+	@git ls-files '*.c' '*.h' '*.inc' '*.cpp' '*.hpp' | xargs clang-format -i
 
 install: all    ## headers, libraries, pkg-config file and CMake package under PREFIX (default /usr/local)
 	@cmake --install build --prefix "$(PREFIX)"

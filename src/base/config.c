@@ -153,8 +153,8 @@ static void load(void)
     current.threads = read_threads();
     current.isa = read_isa();
     current.limits = (enum ag_limits)read_choice("ACLGRAD_LIMITS", 2, limits, 0, "documented or extended");
-    current.softmax_layout = (enum ag_softmax_layout)read_choice("ACLGRAD_SOFTMAX_LAYOUT", 4, layouts, 0,
-                                                                 "auto, cann, tnd or ntd");
+    current.softmax_layout =
+        (enum ag_softmax_layout)read_choice("ACLGRAD_SOFTMAX_LAYOUT", 4, layouts, 0, "auto, cann, tnd or ntd");
     current.is_async = read_choice("ACLGRAD_ASYNC", 2, switches, 0, "0 or 1");
     current.is_debug = read_choice("ACLGRAD_DEBUG", 2, switches, 0, "0 or 1");
     current.verbose = read_verbose();

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #if defined(__x86_64__)
-#include <cpuid.h>
+#    include <cpuid.h>
 #endif
 
 static const char *const isa_names[AG_ISA_COUNT] = {

@@ -35,6 +35,9 @@ void ag_verbose(unsigned event, const char *op, const char *format, ...)
         return;
     }
     va_start(arguments, format);
-    write_line(event == AG_VERBOSE_CHECK ? "check" : event == AG_VERBOSE_PLAN ? "plan" : "run", op, format, arguments);
+    write_line(event == AG_VERBOSE_CHECK  ? "check"
+               : event == AG_VERBOSE_PLAN ? "plan"
+                                          : "run",
+               op, format, arguments);
     va_end(arguments);
 }

@@ -15,8 +15,8 @@ static _Thread_local bool has_message;
 const char *ag_status_name(ag_status status)
 {
     switch (status) {
-#define AG_STATUS_CASE(name, number, text)                                                                    \
-    case number:                                                                                              \
+#define AG_STATUS_CASE(name, number, text)                                                                           \
+    case number:                                                                                                     \
         return #name;
         AG_STATUS_LIST(AG_STATUS_CASE)
 #undef AG_STATUS_CASE

@@ -12,14 +12,14 @@ enum { AG_MAX_RANK = 8 };
 /* Element (i0, i1, ...) lies at data + (offset + sum of i_d * strides[d]) * bytes of dtype.
  * Strides and offset count elements. An absent optional tensor has present == false and all else zero. */
 struct ag_view {
-    void *data;            /* start of the storage; may be NULL until phase 2 (memory is set later) */
-    int64_t offset;        /* elements from data to element (0, 0, ...) */
+    void *data;     /* start of the storage; may be NULL until phase 2 (memory is set later) */
+    int64_t offset; /* elements from data to element (0, 0, ...) */
     int64_t dims[AG_MAX_RANK];
     int64_t strides[AG_MAX_RANK];
     int64_t storage_elems; /* size of the storage, or -1 when it is not known (storage rank 0) */
     int rank;
-    int dtype;             /* an aclDataType number */
-    int format;            /* an aclFormat number */
+    int dtype;  /* an aclDataType number */
+    int format; /* an aclFormat number */
     bool present;
 };
 

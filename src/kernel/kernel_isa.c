@@ -58,19 +58,24 @@ static void exp_rows(float *to, const float *from, int64_t count)
 
 /* --- the table ----------------------------------------------------------------------------------------- */
 
-#define ROW_KERNELS(elem) {.store = store_rows_##elem, .load = load_rows_##elem, .zero = zero_rows_##elem}
-
-#define PANEL_KERNELS(panel, pair_)                                                                           \
-    {                                                                                                         \
-        .pair = pair_, .lanes = V_BLOCK * V_LANES, .vector = V_LANES, .rows = V_ROWS,                         \
-        .pack_rows = {pack_rows_f32_##panel, pack_rows_f16_##panel, pack_rows_bf16_##panel},                  \
-        .pack_lanes = {pack_lanes_f32_##panel, pack_lanes_f16_##panel, pack_lanes_bf16_##panel},              \
-        .pack_depth = {pack_depth_f32_##panel, pack_depth_f16_##panel, pack_depth_bf16_##panel},              \
-        .multiply = multiply_##panel                                                                          \
+#define ROW_KERNELS(elem)                                                                                            \
+    {                                                                                                                \
+        .store = store_rows_##elem, .load = load_rows_##elem, .zero = zero_rows_##elem                               \
     }
 
-#define INDEXER_KERNELS(panel)                                                                                \
-    {.score = indexer_score_##panel, .gather = indexer_gather_##panel, .scatter = indexer_scatter_##panel}
+#define PANEL_KERNELS(panel, pair_)                                                                                  \
+    {                                                                                                                \
+        .pair = pair_, .lanes = V_BLOCK * V_LANES, .vector = V_LANES, .rows = V_ROWS,                                \
+        .pack_rows = {pack_rows_f32_##panel, pack_rows_f16_##panel, pack_rows_bf16_##panel},                         \
+        .pack_lanes = {pack_lanes_f32_##panel, pack_lanes_f16_##panel, pack_lanes_bf16_##panel},                     \
+        .pack_depth = {pack_depth_f32_##panel, pack_depth_f16_##panel, pack_depth_bf16_##panel},                     \
+        .multiply = multiply_##panel                                                                                 \
+    }
+
+#define INDEXER_KERNELS(panel)                                                                                       \
+    {                                                                                                                \
+        .score = indexer_score_##panel, .gather = indexer_gather_##panel, .scatter = indexer_scatter_##panel         \
+    }
 
 extern const struct ag_kernels PASTE(ag_kernels_, AG_ISA);
 const struct ag_kernels PASTE(ag_kernels_, AG_ISA) = {
@@ -82,7 +87,9 @@ const struct ag_kernels PASTE(ag_kernels_, AG_ISA) = {
     .rows = {[AG_ELEM_F32] = ROW_KERNELS(f32), [AG_ELEM_F16] = ROW_KERNELS(f16), [AG_ELEM_BF16] = ROW_KERNELS(bf16)},
     .indexer = {[AG_PANEL_F32] = INDEXER_KERNELS(f32), [AG_PANEL_BF16] = INDEXER_KERNELS(bf16)},
     .moe = {.scale_dot = {moe_scale_dot_f32, moe_scale_dot_f16, moe_scale_dot_bf16},
-            .copy_row = moe_copy_row, .zero_row = moe_zero_row, .fence = moe_fence},
+            .copy_row = moe_copy_row,
+            .zero_row = moe_zero_row,
+            .fence = moe_fence},
     .attention = {.probabilities = {[AG_PANEL_F32] = probabilities_f32, [AG_PANEL_BF16] = probabilities_bf16},
                   .row_dots = {row_dots_f32, row_dots_f16, row_dots_bf16}},
     .exp = exp_rows,

@@ -40,10 +40,10 @@ struct ag_multiply {
 /* One table per panel type. Indexed by enum ag_elem where the source or the target is a tensor. Counts of 0 are
  * legal everywhere: nothing is touched (only a product over depth 0 is 0, and written). */
 struct ag_panel_kernels {
-    int pair;  /* contraction elements per word: 1 or 2 */
-    int lanes; /* columns per panel: V_BLOCK * V_LANES */
+    int pair;   /* contraction elements per word: 1 or 2 */
+    int lanes;  /* columns per panel: V_BLOCK * V_LANES */
     int vector; /* lanes of one vector: c rows are written in steps of it */
-    int rows;  /* rows per microtile: multiples of it run fastest */
+    int rows;   /* rows per microtile: multiples of it run fastest */
 
     /* to[r * to_stride + w], w < ceil(cols / pair): the row's elements in words; a half-filled last word gets 0. */
     void (*pack_rows[AG_ELEM_COUNT])(uint32_t *to, int64_t to_stride, const struct ag_matrix *from);

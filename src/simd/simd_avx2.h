@@ -16,7 +16,8 @@ typedef __m256 v_f32;
 typedef __m256i v_u32;
 typedef __m256i v_mask; /* all bits of a lane, or none */
 
-/* clang-format off: one word a line reads as the table it is */
+/* One word a line reads as the table it is. */
+/* clang-format off */
 
 /* --- floats ------------------------------------------------------------------------------------------- */
 

@@ -19,7 +19,8 @@ typedef __m512 v_f32;
 typedef __m512i v_u32;
 typedef __mmask16 v_mask;
 
-/* clang-format off: one word a line reads as the table it is */
+/* One word a line reads as the table it is. */
+/* clang-format off */
 
 /* --- floats ------------------------------------------------------------------------------------------- */
 

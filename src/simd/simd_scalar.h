@@ -16,7 +16,8 @@ typedef float v_f32;
 typedef uint32_t v_u32;
 typedef bool v_mask;
 
-/* clang-format off: one word a line reads as the table it is */
+/* One word a line reads as the table it is. */
+/* clang-format off */
 
 /* --- floats ------------------------------------------------------------------------------------------- */
 

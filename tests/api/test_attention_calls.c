@@ -452,8 +452,7 @@ static void the_documented_program(void **state)
     }
     test_tensor_fill_value(&call.max, 3);
     test_tensor_fill_value(&call.sum, 3);
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         ag_config_set_isa(isa);
         attention_call_run(&call);
         for (int64_t at = 0; at < 256 * 128; ++at) {

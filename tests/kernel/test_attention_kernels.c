@@ -180,8 +180,7 @@ static void probabilities_equal_their_definition(void **state)
 {
     struct test_random random = test_random_seed(11);
     (void)state;
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         static struct score_case c;
         c.kernels = ag_kernels_for(isa);
         for (int panel = 0; panel < AG_PANEL_COUNT; ++panel) {
@@ -225,8 +224,7 @@ static float probability_of(const struct ag_kernels *kernels, float score, float
 static void extreme_scores(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         const struct ag_kernels *kernels = ag_kernels_for(isa);
         assert_true(probability_of(kernels, 0, 0, 1) == 1.0f);
         assert_true(probability_of(kernels, 6.4e7f, 8e6f, 1) == 1.0f); /* the subtraction comes first */
@@ -294,8 +292,7 @@ static void row_dots_equal_their_definition(void **state)
 {
     static const int64_t lengths[] = {0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 200};
     (void)state;
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         for (int elem = 0; elem < AG_ELEM_COUNT; ++elem) {
             for (size_t i = 0; i < sizeof lengths / sizeof *lengths; ++i) {
                 check_dots(ag_kernels_for(isa), (enum ag_elem)elem, lengths[i], 1);

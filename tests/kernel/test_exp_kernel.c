@@ -46,7 +46,7 @@ static void sweep(enum ag_isa isa, uint32_t sign)
 static void error_over_the_whole_range(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA (isa) {
         sweep(isa, 0);
         sweep(isa, 0x80000000u);
     }
@@ -57,10 +57,10 @@ struct special_row {
 };
 
 static const struct special_row special_rows[] = {
-    {0.0f, 1.0f},        {-0.0f, 1.0f},      {INFINITY, INFINITY}, {-INFINITY, 0.0f}, {FLT_MAX, INFINITY},
-    {-FLT_MAX, 0.0f},    {89.0f, INFINITY},  {89.5f, INFINITY},    {1000.0f, INFINITY}, {-104.0f, 0.0f},
-    {-104.5f, 0.0f},     {-1000.0f, 0.0f},   {-3e9f, 0.0f},        {3e9f, INFINITY},  {1e-40f, 1.0f},
-    {-1e-40f, 1.0f},     {NAN, NAN},
+    {0.0f, 1.0f},     {-0.0f, 1.0f},     {INFINITY, INFINITY}, {-INFINITY, 0.0f},   {FLT_MAX, INFINITY},
+    {-FLT_MAX, 0.0f}, {89.0f, INFINITY}, {89.5f, INFINITY},    {1000.0f, INFINITY}, {-104.0f, 0.0f},
+    {-104.5f, 0.0f},  {-1000.0f, 0.0f},  {-3e9f, 0.0f},        {3e9f, INFINITY},    {1e-40f, 1.0f},
+    {-1e-40f, 1.0f},  {NAN, NAN},
 };
 
 enum { SPECIALS = sizeof special_rows / sizeof *special_rows };
@@ -70,7 +70,7 @@ static void special_values_at_every_position(void **state)
 {
     (void)state;
     enum { MOST = 35 }; /* two vectors of the widest and a tail */
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA (isa) {
         for (int k = 0; k < SPECIALS; ++k) {
             for (int at = 0; at < MOST; ++at) {
                 float values[MOST];
@@ -96,7 +96,7 @@ static void special_values_at_every_position(void **state)
 static void nothing_outside_is_touched(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA (isa) {
         for (int64_t count = 0; count <= 35; ++count) {
             struct test_buffer from = test_buffer_create((size_t)count * sizeof(float), sizeof(float));
             struct test_buffer to = test_buffer_create((size_t)count * sizeof(float), sizeof(float));
@@ -123,7 +123,7 @@ static void position_does_not_change_bits(void **state)
     for (int i = 0; i < COUNT; ++i) {
         from[i] = (float)(test_random_normal(&random) * 20.0);
     }
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA (isa) {
         ag_kernels_for(isa)->exp(whole, from, COUNT);
         for (int i = 0; i < COUNT; ++i) {
             float alone;

@@ -300,8 +300,7 @@ static void check_panel(enum ag_isa isa, enum ag_panel panel)
 static void test_against_loops(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         check_panel(isa, AG_PANEL_F32);
         check_panel(isa, AG_PANEL_BF16);
     }
@@ -311,8 +310,7 @@ static void test_against_loops(void **state)
 static void test_rounding(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         struct problem p = create(isa, AG_PANEL_F32, 6, 3, 4);
         for (int rounded = 0; rounded < 2; ++rounded) {
             struct ag_indexer_score score = {.query = p.query_lanes.data,

@@ -108,8 +108,7 @@ static void check_problem(const struct ag_kernels *kernels, enum ag_elem elem, i
 static void scale_dot_equals_its_definition(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         for (int elem = 0; elem < AG_ELEM_COUNT; ++elem) {
             for (int i = 0; i < LENGTHS; ++i) {
                 check_problem(ag_kernels_for(isa), (enum ag_elem)elem, 1, lengths[i]);
@@ -123,8 +122,7 @@ static void scale_dot_equals_its_definition(void **state)
 static void small_products_are_not_lost(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         for (int elem = 0; elem < AG_ELEM_COUNT; ++elem) {
             for (int i = 0; i < LENGTHS; ++i) {
                 struct rows rows = make_rows((enum ag_elem)elem, 1, lengths[i], 0);
@@ -144,8 +142,7 @@ static void small_products_are_not_lost(void **state)
 static void group_does_not_matter(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         for (int elem = 0; elem < AG_ELEM_COUNT; ++elem) {
             struct rows together = make_rows((enum ag_elem)elem, MOST_SLOTS, 333, 0);
             struct rows alone = make_rows((enum ag_elem)elem, MOST_SLOTS, 333, 0);
@@ -168,8 +165,7 @@ static void special_values_pass(void **state)
     static const float probs[] = {NAN, INFINITY, 0.0f, -0.0f, 0x1p-10f, 0x1p120f, -1.0f};
     enum { HIDDEN = 77, PROBS = sizeof probs / sizeof *probs };
     (void)state;
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         for (int elem = 0; elem < AG_ELEM_COUNT; ++elem) {
             for (int streams = 0; streams < 2; ++streams) {
                 struct rows rows = make_rows((enum ag_elem)elem, PROBS, HIDDEN, 0);
@@ -221,8 +217,7 @@ static void check_row(const struct ag_moe_kernels *moe, size_t bytes, size_t beh
 static void rows_are_copied_and_cleared(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         for (size_t bytes = 2; bytes < 700; bytes += bytes < 200 ? 2 : 26) {
             for (size_t behind = 0; behind < 64; behind += 10) {
                 check_row(&ag_kernels_for(isa)->moe, bytes, behind, false);

@@ -161,7 +161,8 @@ enum { SIZES = 11 };
 static void list_sizes(const struct ag_panel_kernels *kernels, int64_t sizes[SIZES])
 {
     const int64_t vector = kernels->vector, lanes = kernels->lanes;
-    const int64_t all[SIZES] = {0, 1, 2, 3, vector - 1, vector, vector + 1, 2 * vector + 3, lanes - 1, lanes, lanes + 1};
+    const int64_t all[SIZES] = {0,         1,     2,        3, vector - 1, vector, vector + 1, 2 * vector + 3,
+                                lanes - 1, lanes, lanes + 1};
     memcpy(sizes, all, sizeof all);
 }
 
@@ -182,7 +183,7 @@ static void check_packing(const struct subject *s, enum ag_elem elem, enum layou
 static void packing_of_every_size_type_and_layout(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA (isa) {
         for (int i = 0; i < AG_PANEL_COUNT * AG_ELEM_COUNT * LAYOUTS; ++i) {
             const struct subject s = subject_of(isa, i % AG_PANEL_COUNT);
             check_packing(&s, (enum ag_elem)(i / AG_PANEL_COUNT % AG_ELEM_COUNT),
@@ -262,7 +263,8 @@ static double expected(const struct subject *s, const struct ag_multiply *m, flo
     for (int64_t w = 0; w < m->depth; ++w) {
         const double term = word_dot(s->panel, a[w * lanes], m->b[r * m->b_row_stride + w * m->b_word_stride]);
         sum += term;
-        magnitude += fabs(term) + (s->panel == AG_PANEL_BF16 ? 16 : 0); /* a pair's terms may cancel; |x| stays below 4 */
+        magnitude +=
+            fabs(term) + (s->panel == AG_PANEL_BF16 ? 16 : 0); /* a pair's terms may cancel; |x| stays below 4 */
     }
     *bound = (2.0 * (double)m->depth + 2) * EPS * magnitude;
     return sum;
@@ -305,7 +307,7 @@ static void products_of_every_size_and_order(void **state)
 {
     (void)state;
     enum { MOST_ROWS = 14, COLS = 8 };
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA (isa) {
         for (int panel = 0; panel < AG_PANEL_COUNT; ++panel) {
             const struct subject s = subject_of(isa, panel);
             const int64_t vector = s.kernels->vector, lanes = s.kernels->lanes;
@@ -349,7 +351,7 @@ static void check_cuts(const struct subject *s, int64_t rows, int64_t cols, int6
 static void cutting_a_product_changes_no_bit(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA (isa) {
         for (int panel = 0; panel < AG_PANEL_COUNT; ++panel) {
             const struct subject s = subject_of(isa, panel);
             for (int64_t rows = 1; rows <= 14; ++rows) {
@@ -366,7 +368,7 @@ static void special_values_stay_in_their_row_and_column(void **state)
 {
     (void)state;
     static const float specials[] = {INFINITY, -INFINITY, NAN};
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA (isa) {
         for (int i = 0; i < AG_PANEL_COUNT * 3; ++i) {
             const struct subject s = subject_of(isa, i % AG_PANEL_COUNT);
             struct test_random random = test_random_seed(5);
@@ -387,7 +389,7 @@ static void special_values_stay_in_their_row_and_column(void **state)
 static void tables_describe_themselves(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA (isa) {
         for (int panel = 0; panel < AG_PANEL_COUNT; ++panel) {
             const struct ag_panel_kernels *kernels = subject_of(isa, panel).kernels;
             assert_int_equal(kernels->pair, panel == AG_PANEL_F32 ? 1 : 2);

@@ -48,7 +48,7 @@ static void check_load(const struct ag_row_kernels *kernels, enum ag_elem elem, 
 static void all_16_bit_values_load(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA (isa) {
         const struct ag_kernels *kernels = ag_kernels_for(isa);
         for (int i = 1; i < LENGTHS; ++i) {
             check_load(&kernels->rows[AG_ELEM_F16], AG_ELEM_F16, lengths[i]);
@@ -102,7 +102,7 @@ static void all_boundaries_store_to_nearest_even(void **state)
     (void)state;
     static const float scales[] = {1.0f, -1.0f, 0.08838834764f, 0.0f, 3.0f};
     float *values = malloc((8 * 0x8000 + 64) * sizeof *values);
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA (isa) {
         for (int elem = 0; elem < AG_ELEM_COUNT; ++elem) {
             const int64_t count = fill_boundaries(elem == AG_ELEM_F32 ? AG_ELEM_BF16 : (enum ag_elem)elem, values);
             for (int i = 1; i < LENGTHS; ++i) {
@@ -133,7 +133,9 @@ struct guarded {
 
 static struct guarded guarded_create(enum ag_elem elem, int64_t rows, int64_t cols, const struct stride_row *strides)
 {
-    struct ag_matrix m = {.rows = rows, .cols = cols, .row_stride = cols * strides->col_stride + strides->row_gap,
+    struct ag_matrix m = {.rows = rows,
+                          .cols = cols,
+                          .row_stride = cols * strides->col_stride + strides->row_gap,
                           .col_stride = strides->col_stride};
     if (strides->col_stride == 0) {
         m.row_stride = 1;
@@ -230,7 +232,7 @@ static void any_strides_and_lengths(void **state)
 {
     (void)state;
     static const int64_t row_counts[] = {0, 1, 3};
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA (isa) {
         for (int elem = 0; elem < AG_ELEM_COUNT; ++elem) {
             for (int i = 0; i < LENGTHS * STRIDES * 3; ++i) {
                 const int64_t rows = row_counts[i % 3], cols = lengths[i / 3 % LENGTHS];

@@ -46,7 +46,8 @@ static void check_phase2(struct test_operators *all, enum test_operator op, uint
 }
 
 /* Returns whether the nth allocation was reached. A call that succeeds all the same must be right. */
-static bool check_call(struct test_operators *all, const struct test_operators *good, enum test_operator op, int64_t nth)
+static bool check_call(struct test_operators *all, const struct test_operators *good, enum test_operator op,
+                       int64_t nth)
 {
     uint64_t size = UINT64_C(0x5a5a5a5a5a5a5a5a);
     aclOpExecutor *executor = (aclOpExecutor *)(uintptr_t)0x5a5a;
@@ -182,10 +183,12 @@ struct object_row {
 };
 
 static const struct object_row object_rows[] = {
-    {"tensor", make_tensor},           {"int array", make_int_array}, {"float array", make_float_array},
-    {"bool array", make_bool_array},   {"scalar", make_scalar},       {"tensor list", make_tensor_list},
-    {"stream", make_stream},           {"event", make_event},         {"context", make_context},
-    {"device memory", make_device_memory}, {"host memory", make_host_memory},
+    {"tensor", make_tensor},           {"int array", make_int_array},
+    {"float array", make_float_array}, {"bool array", make_bool_array},
+    {"scalar", make_scalar},           {"tensor list", make_tensor_list},
+    {"stream", make_stream},           {"event", make_event},
+    {"context", make_context},         {"device memory", make_device_memory},
+    {"host memory", make_host_memory},
 };
 
 static bool check_object(const struct object_row *row, int64_t nth)

@@ -68,7 +68,8 @@ static void random_mask(struct attention_case *c, struct test_random *random)
         c->mask_shape = TEST_MASK_COMPRESSED;
     } else {
         c->mask_shape = (enum test_mask_shape)test_random_of(
-            random, 5, (const int64_t[]){TEST_MASK_NONE, TEST_MASK_SS, TEST_MASK_11SS, TEST_MASK_B1SS, TEST_MASK_BNSS});
+            random, 5,
+            (const int64_t[]){TEST_MASK_NONE, TEST_MASK_SS, TEST_MASK_11SS, TEST_MASK_B1SS, TEST_MASK_BNSS});
         c->mask_bytes = (enum test_mask_bytes)test_random_below(random, 4);
         c->mask_extra = test_random_once_in(random, 2) ? test_random_below(random, 5) : 0;
     }
@@ -129,8 +130,7 @@ static void check_problem(struct test_random *random, uint64_t seed)
     configure(c.layout, c.layout != AG_SOFTMAX_CANN || test_random_once_in(random, 2), is_extended);
     attention_call_create(&call, &c);
     struct attention_ref ref = attention_call_ref(&call, c.layout);
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         ag_config_set_isa(isa);
         test_random_threads(random);
         attention_call_run(&call);

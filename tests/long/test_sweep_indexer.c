@@ -67,8 +67,7 @@ static void check_problem(struct test_random *random, uint64_t seed)
     const struct indexer_case c = random_case(random, seed, limits);
     ag_config_set_limits(limits);
     indexer_call_create(&call, &c);
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         ag_config_set_isa(isa);
         test_random_threads(random);
         indexer_call_verify(&call);

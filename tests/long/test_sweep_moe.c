@@ -14,7 +14,8 @@ static int random_dtype(struct test_random *random)
 
 static int64_t random_hidden(struct test_random *random)
 {
-    static const int64_t odd[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 257, 300, 520};
+    static const int64_t odd[] = {1,  2,  3,  7,  8,   9,   15,  16,  17,  31,  32,
+                                  33, 63, 64, 65, 127, 128, 129, 255, 257, 300, 520};
     return test_random_of(random, sizeof odd / sizeof *odd, odd);
 }
 
@@ -47,7 +48,8 @@ static void random_rows(struct moe_shape *shape, struct test_random *random)
     const int64_t window = shape->rows;
     if (shape->has_tokens) {
         shape->rows += test_random_once_in(random, 3) ? test_random_below(random, 20) : 0;
-        shape->rows = window > 1 && test_random_once_in(random, 4) ? test_random_between(random, 1, window) : shape->rows;
+        shape->rows =
+            window > 1 && test_random_once_in(random, 4) ? test_random_between(random, 1, window) : shape->rows;
     }
     shape->out_rows = shape->has_tokens && shape->rows < window ? shape->rows : window;
     shape->out_rows += test_random_once_in(random, 3) ? test_random_below(random, 150) : 0;
@@ -123,8 +125,7 @@ static void check_problem(struct test_random *random, uint64_t seed)
         replace_by_view(&test.probs, random);
     }
     struct moe_answer answer = moe_answer_create(&test);
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         ag_config_set_isa(isa);
         test_random_threads(random);
         moe_test_run(&test);

@@ -55,8 +55,7 @@ static void any_number_of_threads(void **state)
         struct attention_call one, many;
         attention_call_create(&one, &busy_cases[i]);
         attention_call_create(&many, &busy_cases[i]);
-        TEST_EACH_ISA(isa)
-        {
+        TEST_EACH_ISA (isa) {
             ag_config_set_isa(isa);
             ag_config_set_threads(1);
             attention_call_run(&one);

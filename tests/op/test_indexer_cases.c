@@ -30,8 +30,7 @@ static void expect_e0(const char *what, const struct test_tensor *tensor, int64_
 #define EVERYWHERE(body)                                                                                             \
     do {                                                                                                             \
         static const int dtypes[] = {AG_BF16, AG_FLOAT16};                                                           \
-        TEST_EACH_ISA(isa)                                                                                           \
-        {                                                                                                            \
+        TEST_EACH_ISA (isa) {                                                                                        \
             for (int t = 0; t < 2; ++t) {                                                                            \
                 test_configure(2, isa, AG_LIMITS_DOCUMENTED);                                                        \
                 body(dtypes[t]);                                                                                     \
@@ -167,8 +166,7 @@ static void test_smallest_score(void **state)
 {
     struct indexer_call call;
     (void)state;
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         test_configure(1, isa, AG_LIMITS_DOCUMENTED);
         indexer_call_create_blank(
             &call, &(struct indexer_case){.dtype = AG_FLOAT16, .q_len = {1}, .kv_len = {1}, .topk = 1});
@@ -188,8 +186,7 @@ static void test_half_range(void **state)
 {
     struct indexer_call call;
     (void)state;
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         test_configure(1, isa, AG_LIMITS_DOCUMENTED);
         indexer_call_create_blank(
             &call, &(struct indexer_case){.dtype = AG_FLOAT16, .q_len = {1}, .kv_len = {2}, .topk = 2});
@@ -212,8 +209,7 @@ static void test_bf16_range(void **state)
 {
     struct indexer_call call;
     (void)state;
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         test_configure(1, isa, AG_LIMITS_DOCUMENTED);
         indexer_call_create_blank(&call,
                                   &(struct indexer_case){.dtype = AG_BF16, .q_len = {1}, .kv_len = {1}, .topk = 1});

@@ -54,8 +54,7 @@ static void example(double one, double dq, double dw, double dk1)
 static void test_published_example(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         test_configure(2, isa, AG_LIMITS_DOCUMENTED);
         example(1, 128, 16384, 24576);
         example(0x1p-24, 0, 0, 0); /* its own inputs: the number 1 stored as the bits of an aclFloat16 */
@@ -128,8 +127,7 @@ static void more_rows_than_keys(int dtype)
 static void test_more_rows_than_keys(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         test_configure(2, isa, AG_LIMITS_DOCUMENTED);
         more_rows_than_keys(AG_BF16);
         more_rows_than_keys(AG_FLOAT16);

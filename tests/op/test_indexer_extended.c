@@ -6,8 +6,7 @@ static const int dtypes[] = {AG_BF16, AG_FLOAT16, AG_FLOAT};
 
 static void verify_everywhere(struct indexer_case c)
 {
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         for (int t = 0; t < 3; ++t) {
             struct indexer_call call;
             c.dtype = dtypes[t];
@@ -60,8 +59,7 @@ static void test_float_is_float(void **state)
 {
     struct indexer_call call;
     (void)state;
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         test_configure(1, isa, AG_LIMITS_EXTENDED);
         indexer_call_create(&call, &(struct indexer_case){.dtype = AG_FLOAT, .q_len = {1}, .kv_len = {1}, .topk = 1});
         test_tensor_fill_value(&call.query, 0);

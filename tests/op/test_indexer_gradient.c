@@ -143,8 +143,7 @@ static void check_differences(uint64_t seed, int64_t mode, bool is_packed)
 static void test_differences(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         test_configure(1, isa, AG_LIMITS_EXTENDED);
         for (uint64_t seed = 0; seed < 10; ++seed) {
             check_differences(seed, seed % 2 ? 3 : 0, seed % 4 < 2);
@@ -200,8 +199,7 @@ static void test_all_keys(void **state)
     for (int i = 0; i < LENGTH * MANY * WIDTH; ++i) {
         bound[i] = 1e-3; /* sums of a few hundred terms of size up to 100, in fp32 */
     }
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         for (int mode = 0; mode <= 3; mode += 3) { /* -1 makes both modes the same */
             test_configure(2, isa, AG_LIMITS_EXTENDED);
             call.args.sparse_mode = mode;

@@ -55,8 +55,7 @@ static void test_workspace(void **state)
     assert_true(workspace_of(1, 1, 1, 1, 1) < mib);
     test_configure(64, AG_ISA_SCALAR, AG_LIMITS_DOCUMENTED);
     assert_true(workspace_of(4096, 4096, 64, 2048, 1) <= small + 63 * 3 * mib);
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         test_configure(2, isa, AG_LIMITS_DOCUMENTED);
         assert_true(workspace_of(4096, keys, 64, 2048, 1) <= keys * 1024 + 21 * mib);
     }

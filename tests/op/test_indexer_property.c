@@ -22,8 +22,7 @@ static const int dtypes[] = {AG_BF16, AG_FLOAT16};
 /* Calls check(case, isa) for every table and type. */
 static void everywhere(void (*check)(const struct indexer_case *c, enum ag_isa isa), const struct indexer_case *from)
 {
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         for (int t = 0; t < 2; ++t) {
             for (int mode = 0; mode <= 3; mode += 3) {
                 struct indexer_case c = *from;

@@ -47,8 +47,7 @@ static void test_sweep(void **state)
     const uint64_t first = text ? strtoull(text, NULL, 10) : 1;
     (void)state;
     for (uint64_t seed = first; seed < first + PROBLEMS; ++seed) {
-        TEST_EACH_ISA(isa)
-        {
+        TEST_EACH_ISA (isa) {
             struct test_random random = test_random_seed(seed);
             const struct indexer_case c = random_case(&random, seed);
             struct indexer_call call;

@@ -20,8 +20,7 @@ static void verify(struct indexer_case c, enum ag_isa isa)
 /* Every table and element type. */
 static void verify_everywhere(struct indexer_case c)
 {
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         for (int t = 0; t < 3; ++t) {
             c.dtype = dtypes[t];
             c.seed += 1;
@@ -57,8 +56,7 @@ static void test_slots(void **state)
 static void test_most_slots(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         verify((struct indexer_case){.dtype = AG_BF16, .q_len = {1}, .kv_len = {2500}, .heads = 4, .topk = 2048},
                isa);
         verify((struct indexer_case){.dtype = AG_FLOAT16, .q_len = {1}, .kv_len = {2048}, .heads = 3, .topk = 2047},
@@ -130,8 +128,7 @@ static void test_views(void **state)
 static void test_one_key_of_all(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         verify((struct indexer_case){.dtype = AG_BF16,
                                      .q_len = {8},
                                      .kv_len = {3},

@@ -137,8 +137,7 @@ static void case_84_scaling_is_exact(void **state)
     (void)state;
     struct moe_test test = moe_test_create(&shape, &random);
     struct moe_answer answer = moe_answer_create(&test);
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         test_configure(2, isa, AG_LIMITS_DOCUMENTED);
         moe_test_run(&test);
         moe_test_compare(&test, &answer);
@@ -174,8 +173,7 @@ static void case_90_sums_are_float(void **state)
             test_tensor_set(&test.permuted, e, 1 + 0x1p-7 * (double)((e * 37 + e / 7168) % 128));
         }
         struct moe_answer answer = moe_answer_create(&test);
-        TEST_EACH_ISA(isa)
-        {
+        TEST_EACH_ISA (isa) {
             test_configure(1, isa, AG_LIMITS_DOCUMENTED);
             moe_test_run(&test);
             for (int64_t slot = 0; slot < 8; ++slot) {

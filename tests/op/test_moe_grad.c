@@ -109,8 +109,7 @@ static void check_view(size_t member, const int64_t *strides, int64_t offset, in
         test_tensor_create_strided(dense.view.dtype, dense.view.rank, dense.view.dims, strides, offset);
     test_tensor_copy_values(&view, &dense);
     test_tensor_copy_values(&dense, &view); /* where elements of the view coincide the last has won */
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         test_configure(3, isa, AG_LIMITS_DOCUMENTED);
         moe_test_run(&test);
         struct test_tensor permuted_grad = test.permuted_grad, probs_grad = test.probs_grad;
@@ -162,8 +161,7 @@ static void thread_count_does_not_matter(void **state)
     for (int i = 0; i < 60; ++i) { /* duplicates, where threads could race */
         indices[test_random_below(&random, 450)] = indices[test_random_below(&random, 450)];
     }
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         struct test_tensor permuted_grad = {0}, probs_grad = {0};
         for (int i = 0; i < 4; ++i) {
             test_configure(counts[i], isa, AG_LIMITS_DOCUMENTED);

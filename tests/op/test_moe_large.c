@@ -222,8 +222,7 @@ static void check_streamed(int64_t hidden, size_t lead_bytes)
     struct test_random random = test_random_seed((uint64_t)hidden);
     struct large p = make_streamed(hidden, lead_bytes, &random);
     const int64_t slots = p.tokens * TOPK;
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         test_configure(2, isa, AG_LIMITS_DOCUMENTED);
         memset(p.permuted_grad, 0xff, (size_t)(p.rows * hidden) * 2);
         run_large(&p);

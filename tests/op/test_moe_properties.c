@@ -209,8 +209,7 @@ static void check_differences(int64_t begin, int64_t end)
 static void gradients_are_differences_of_the_forward(void **state)
 {
     (void)state;
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         test_configure(2, isa, AG_LIMITS_DOCUMENTED);
         check_differences(0, 15);
         check_differences(4, 11);

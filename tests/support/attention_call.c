@@ -423,8 +423,7 @@ void attention_call_verify_each_isa(struct attention_call *call)
 {
     struct attention_ref ref = attention_call_ref(call, call->c.layout);
     const struct ag_config before = ag_config_get();
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         ag_config_set_isa(isa);
         attention_call_run(call);
         attention_call_compare_with(call, &ref);

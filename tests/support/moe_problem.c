@@ -187,8 +187,7 @@ void moe_test_check(struct moe_test *test)
 {
     const struct ag_config config = ag_config_get();
     struct moe_answer answer = moe_answer_create(test);
-    TEST_EACH_ISA(isa)
-    {
+    TEST_EACH_ISA (isa) {
         test_configure(config.threads, isa, config.limits);
         moe_test_run(test);
         moe_test_compare(test, &answer);

@@ -17,10 +17,22 @@ void test_operators_create(struct test_operators *all, uint64_t seed)
 {
     struct test_random random = test_random_seed(seed);
     const struct moe_shape shape = moe_shape_of(AG_BF16, AG_FLOAT, 40, 4, 96);
-    const struct indexer_case indexer = {.dtype = AG_BF16, .is_packed = true, .q_len = {9, 12}, .kv_len = {40, 70},
-                                         .heads = 8, .topk = 24, .mode = 3, .seed = seed};
-    const struct attention_case attention = {.dtype = AG_FLOAT16, .n1 = 4, .n2 = 2, .d = 24, .q_ends = {30, 75},
-                                             .kv_ends = {40, 100}, .mode = 3, .mask_shape = TEST_MASK_COMPRESSED,
+    const struct indexer_case indexer = {.dtype = AG_BF16,
+                                         .is_packed = true,
+                                         .q_len = {9, 12},
+                                         .kv_len = {40, 70},
+                                         .heads = 8,
+                                         .topk = 24,
+                                         .mode = 3,
+                                         .seed = seed};
+    const struct attention_case attention = {.dtype = AG_FLOAT16,
+                                             .n1 = 4,
+                                             .n2 = 2,
+                                             .d = 24,
+                                             .q_ends = {30, 75},
+                                             .kv_ends = {40, 100},
+                                             .mode = 3,
+                                             .mask_shape = TEST_MASK_COMPRESSED,
                                              .seed = seed};
     all->moe = moe_test_create(&shape, &random);
     indexer_call_create(&all->indexer, &indexer);

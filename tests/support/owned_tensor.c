@@ -246,8 +246,8 @@ double test_compare(const char *what, const struct test_tensor *got, const doubl
     }
     if (worst > 1) {
         fail_msg("%s%s: got %.9g, want %.9g, bound %.3g (error is %.3g of it)\n%s", what,
-                 coordinates(at, &got->view, worst_at), test_tensor_get(got, worst_at), want[worst_at], bound[worst_at],
-                 worst, repro ? repro : "");
+                 coordinates(at, &got->view, worst_at), test_tensor_get(got, worst_at), want[worst_at],
+                 bound[worst_at], worst, repro ? repro : "");
     }
     return worst;
 }

@@ -105,8 +105,8 @@ void test_assert_message(const char *text, ...) __attribute__((sentinel));
 void test_configure(int threads, enum ag_isa isa, enum ag_limits limits);
 
 /* for (enum ag_isa isa = ...): the tables that this CPU can run. */
-#define TEST_EACH_ISA(isa)                                                                                    \
-    for (enum ag_isa isa = AG_ISA_SCALAR; isa < AG_ISA_COUNT; isa = (enum ag_isa)(isa + 1))                   \
+#define TEST_EACH_ISA(isa)                                                                                           \
+    for (enum ag_isa isa = AG_ISA_SCALAR; isa < AG_ISA_COUNT; isa = (enum ag_isa)(isa + 1))                          \
         if (ag_cpu_has_isa(isa))
 
 #endif

@@ -9,8 +9,9 @@
 
 #include "base/config.h"
 
-static const char *const variables[] = {"ACLGRAD_THREADS", "ACLGRAD_ISA",     "ACLGRAD_LIMITS", "ACLGRAD_SOFTMAX_LAYOUT",
-                                        "ACLGRAD_ASYNC",   "ACLGRAD_VERBOSE", "ACLGRAD_DEBUG",  "OMP_NUM_THREADS"};
+static const char *const variables[] = {"ACLGRAD_THREADS",        "ACLGRAD_ISA",    "ACLGRAD_LIMITS",
+                                        "ACLGRAD_SOFTMAX_LAYOUT", "ACLGRAD_ASYNC",  "ACLGRAD_VERBOSE",
+                                        "ACLGRAD_DEBUG",          "OMP_NUM_THREADS"};
 
 static void clear_environment(void)
 {
@@ -52,12 +53,30 @@ static void defaults(void **state)
 
 /* --- one variable at a time ----------------------------------------------------------------------------- */
 
-static int get_limits(const struct ag_config *config) { return (int)config->limits; }
-static int get_layout(const struct ag_config *config) { return (int)config->softmax_layout; }
-static int get_async(const struct ag_config *config) { return config->is_async; }
-static int get_debug(const struct ag_config *config) { return config->is_debug; }
-static int get_verbose(const struct ag_config *config) { return (int)config->verbose; }
-static int get_threads(const struct ag_config *config) { return config->threads; }
+static int get_limits(const struct ag_config *config)
+{
+    return (int)config->limits;
+}
+static int get_layout(const struct ag_config *config)
+{
+    return (int)config->softmax_layout;
+}
+static int get_async(const struct ag_config *config)
+{
+    return config->is_async;
+}
+static int get_debug(const struct ag_config *config)
+{
+    return config->is_debug;
+}
+static int get_verbose(const struct ag_config *config)
+{
+    return (int)config->verbose;
+}
+static int get_threads(const struct ag_config *config)
+{
+    return config->threads;
+}
 
 struct good_row {
     const char *variable, *value;

@@ -44,7 +44,7 @@ static void list_names_what_the_cpu_has(void **state)
 {
     (void)state;
     char want[64] = "";
-    TEST_EACH_ISA(isa) {
+    TEST_EACH_ISA (isa) {
         strcat(want, want[0] ? ", " : "");
         strcat(want, ag_isa_name(isa));
     }

@@ -13,11 +13,25 @@ struct dtype_row {
 };
 
 static const struct dtype_row dtype_rows[] = {
-    {ACL_FLOAT, 4, "FLOAT"},   {ACL_FLOAT16, 2, "FLOAT16"}, {ACL_INT8, 1, "INT8"},   {ACL_INT32, 4, "INT32"},
-    {ACL_UINT8, 1, "UINT8"},   {ACL_INT16, 2, "INT16"},     {ACL_UINT16, 2, "UINT16"}, {ACL_UINT32, 4, "UINT32"},
-    {ACL_INT64, 8, "INT64"},   {ACL_UINT64, 8, "UINT64"},   {ACL_DOUBLE, 8, "DOUBLE"}, {ACL_BOOL, 1, "BOOL"},
-    {ACL_STRING, 0, "STRING"}, {ACL_COMPLEX64, 8, "COMPLEX64"}, {ACL_COMPLEX128, 16, "COMPLEX128"},
-    {ACL_BF16, 2, "BF16"},     {ACL_INT4, 0, "INT4"},       {-1, 0, "unknown"},       {5, 0, "unknown"},
+    {ACL_FLOAT, 4, "FLOAT"},
+    {ACL_FLOAT16, 2, "FLOAT16"},
+    {ACL_INT8, 1, "INT8"},
+    {ACL_INT32, 4, "INT32"},
+    {ACL_UINT8, 1, "UINT8"},
+    {ACL_INT16, 2, "INT16"},
+    {ACL_UINT16, 2, "UINT16"},
+    {ACL_UINT32, 4, "UINT32"},
+    {ACL_INT64, 8, "INT64"},
+    {ACL_UINT64, 8, "UINT64"},
+    {ACL_DOUBLE, 8, "DOUBLE"},
+    {ACL_BOOL, 1, "BOOL"},
+    {ACL_STRING, 0, "STRING"},
+    {ACL_COMPLEX64, 8, "COMPLEX64"},
+    {ACL_COMPLEX128, 16, "COMPLEX128"},
+    {ACL_BF16, 2, "BF16"},
+    {ACL_INT4, 0, "INT4"},
+    {-1, 0, "unknown"},
+    {5, 0, "unknown"},
     {999, 0, "unknown"},
 };
 

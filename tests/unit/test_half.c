@@ -33,7 +33,8 @@ static void check_boundaries(float (*widen)(uint16_t), uint16_t (*narrow)(float)
 {
     for (unsigned bits = 0; bits < infinity; ++bits) {
         const float low = widen((uint16_t)bits);
-        const double high = bits + 1 == infinity ? 2.0 * low - widen((uint16_t)(bits - 1)) : widen((uint16_t)(bits + 1));
+        const double high =
+            bits + 1 == infinity ? 2.0 * low - widen((uint16_t)(bits - 1)) : widen((uint16_t)(bits + 1));
         const float middle = (float)(((double)low + high) / 2);
         assert_int_equal(narrow(low), bits);
         assert_int_equal(narrow(middle), bits & 1 ? bits + 1 : bits);

@@ -145,10 +145,8 @@ static void lines_are_never_torn(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_by_event),
-        cmocka_unit_test(is_verbose_agrees),
-        cmocka_unit_test(reports_need_no_switch),
-        cmocka_unit_test(a_long_line_is_cut_and_ends),
+        cmocka_unit_test(lines_by_event),         cmocka_unit_test(is_verbose_agrees),
+        cmocka_unit_test(reports_need_no_switch), cmocka_unit_test(a_long_line_is_cut_and_ends),
         cmocka_unit_test(lines_are_never_torn),
     };
     return cmocka_run_group_tests_name("log", tests, NULL, NULL);

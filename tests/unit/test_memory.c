@@ -114,12 +114,9 @@ static void the_clock_never_goes_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_are_aligned_and_counted),
-        cmocka_unit_test(zeroed_blocks_are_zero),
-        cmocka_unit_test(impossible_sizes_give_null),
-        cmocka_unit_test(exactly_the_nth_allocation_fails),
-        cmocka_unit_test(threads_may_allocate_at_once),
-        cmocka_unit_test(the_clock_never_goes_back),
+        cmocka_unit_test(blocks_are_aligned_and_counted), cmocka_unit_test(zeroed_blocks_are_zero),
+        cmocka_unit_test(impossible_sizes_give_null),     cmocka_unit_test(exactly_the_nth_allocation_fails),
+        cmocka_unit_test(threads_may_allocate_at_once),   cmocka_unit_test(the_clock_never_goes_back),
     };
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }

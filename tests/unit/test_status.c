@@ -10,9 +10,9 @@
 static void every_code_has_its_name(void **state)
 {
     (void)state;
-#define CHECK_NAME(name, number, text)                                                                        \
-    assert_string_equal(ag_status_name(number), #name);                                                       \
-    assert_int_equal(AG_##name, number);                                                                      \
+#define CHECK_NAME(name, number, text)                                                                               \
+    assert_string_equal(ag_status_name(number), #name);                                                              \
+    assert_int_equal(AG_##name, number);                                                                             \
     assert_true(strlen(text) > 0);
     AG_STATUS_LIST(CHECK_NAME)
 #undef CHECK_NAME

@@ -140,14 +140,10 @@ struct storage_row {
 };
 
 static const struct storage_row storage_rows[] = {
-    {"fits exactly", 0, 10, 1, 10, true},
-    {"one short", 0, 10, 1, 9, false},
-    {"offset pushes it out", 1, 10, 1, 10, false},
-    {"offset, fits", 3, 4, 2, 10, true},
-    {"offset, one short", 3, 4, 2, 9, false},
-    {"stride 0 needs one element", 0, 10, 0, 1, true},
-    {"unknown storage", 1000, 10, 100, -1, true},
-    {"empty needs nothing", 5, 0, 1, 0, true},
+    {"fits exactly", 0, 10, 1, 10, true},          {"one short", 0, 10, 1, 9, false},
+    {"offset pushes it out", 1, 10, 1, 10, false}, {"offset, fits", 3, 4, 2, 10, true},
+    {"offset, one short", 3, 4, 2, 9, false},      {"stride 0 needs one element", 0, 10, 0, 1, true},
+    {"unknown storage", 1000, 10, 100, -1, true},  {"empty needs nothing", 5, 0, 1, 0, true},
     {"negative offset", -1, 1, 1, 10, false},
 };
 
