@@ -40,7 +40,7 @@ struct reference_run {
     double largest;     /* of the operands seen so far: q, k, R */
     double *keys;       /* [keys, D] */
     double *key_size;   /* [keys, D]: sum of |R q| */
-    int64_t *key_terms; /* [keys]: terms of a key's sums */
+    double *key_terms;  /* [keys]: number of terms of a key's sums */
     /* Of the row at hand: */
     double *query;   /* [N, D] */
     double *weights; /* [N] */
@@ -136,16 +136,16 @@ static void add_slot(struct reference_run *run, const struct slot *slot)
     }
     see_operands(run, run->weights, p->heads, slot->dy);
     run->dy_size += fabs(slot->dy);
-    run->key_terms[slot->key] += p->heads;
+    run->key_terms[slot->key] += (double)p->heads;
 }
 
 /* --- bounds ------------------------------------------------------------------------------------------------- */
 
 /* Of a sum of `terms` products R x whose sizes add up to `size`, rounded to the type at the end. */
-static double sum_bound(const struct reference_run *run, double value, double size, int64_t terms)
+static double sum_bound(const struct reference_run *run, double value, double size, double terms)
 {
     const struct rounding *r = &run->rounding;
-    return r->output * fabs(value) + (r->flow + (double)terms * EPS) * size + (double)terms * flush(run) +
+    return r->output * fabs(value) + (r->flow + terms * EPS) * size + terms * flush(run) +
            r->smallest;
 }
 
@@ -160,7 +160,7 @@ static void finish_row(struct reference_run *run, int64_t row, int64_t slots)
             roundings_per_score * (EPS * run->dw_size[h] + flush(run) * (1 + run->dy_size)) + run->rounding.smallest;
         for (int64_t d = 0; d < p->dim; ++d) {
             const int64_t at = w_at * p->dim + d;
-            run->out->dq_bound[at] += sum_bound(run, run->out->dq[at], run->dq_size[h * p->dim + d], slots);
+            run->out->dq_bound[at] += sum_bound(run, run->out->dq[at], run->dq_size[h * p->dim + d], (double)slots);
         }
     }
 }
@@ -229,8 +229,8 @@ static void *allocate(struct reference_run *run)
     if (block) {
         run->keys = block;
         run->key_size = run->keys + key_elems;
-        run->key_terms = (int64_t *)(run->key_size + key_elems);
-        run->query = (double *)(run->key_terms + p->keys);
+        run->key_terms = run->key_size + key_elems;
+        run->query = run->key_terms + p->keys;
         run->dq_size = run->query + row_elems;
         run->weights = run->dq_size + row_elems;
         run->dw_size = run->weights + p->heads;
