@@ -28,6 +28,24 @@ static bool is_zero(const char *bytes, size_t count)
     return count == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, count - 1) == 0);
 }
 
+/* Must run first: the table of allocations takes memory with its first entry. */
+static void no_memory_for_the_account(void **state)
+{
+    (void)state;
+    void *memory = &memory;
+    uint64_t bytes;
+    const int64_t blocks = ag_alloc_live();
+    for (int large = 0; large < 2; ++large) {
+        ag_alloc_fail_at(2);
+        REFUSED(207001, aclrtMalloc(&memory, large ? 3000000 : 4, ACL_MEM_MALLOC_HUGE_FIRST),
+                "size: no memory to keep account of");
+        assert_true(ag_alloc_has_failed());
+    }
+    assert_ptr_equal(memory, &memory);
+    assert_int_equal(ag_alloc_live(), blocks);
+    assert_int_equal(ag_memory_live(&bytes), 0);
+}
+
 /* --- allocation ----------------------------------------------------------------------------------------- */
 
 /* As much again as was asked for lies behind, readable and zero, also when the memory was full before. */
@@ -131,6 +149,8 @@ static void account_is_kept(void **state)
     struct test_random random = test_random_seed(3);
     uint64_t bytes;
     static int32_t order[MANY];
+    aclrtFree(allocate(1)); /* the table is one block, however often it grows */
+    const int64_t blocks = ag_alloc_live();
     for (int i = 0; i < MANY; ++i) {
         memory[i] = allocate(100);
     }
@@ -147,6 +167,7 @@ static void account_is_kept(void **state)
     }
     assert_int_equal(ag_memory_live(&bytes), 0);
     assert_int_equal(bytes, 0);
+    assert_int_equal(ag_alloc_live(), blocks);
 }
 
 static void *allocate_and_free(void *seed)
@@ -279,6 +300,7 @@ static void ten_thousand_leave_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_memory_for_the_account),
         cmocka_unit_test(slack_reads_as_zeros),
         cmocka_unit_test(slack_is_nobody_elses),
         cmocka_unit_test(large_and_untouched_is_cheap),
