@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "support/attention.h"
+#include "support/attention_problem.h"
 
 enum { T1 = 8, T2 = 9, N1 = 4, N2 = 2, D = 16, DR = 8, DV = 8, MOST_EXTRAS = 32 };
 

@@ -9,7 +9,7 @@
 #include "acl/acl.h"
 #include "aclnnop/aclnn_flash_attention_score_grad.h"
 #include "base/memory.h"
-#include "support/attention.h"
+#include "support/attention_problem.h"
 
 static const struct attention_case rope_case = {.dtype = AG_BF16,
                                                 .n1 = 4,

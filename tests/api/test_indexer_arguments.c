@@ -8,7 +8,7 @@
 #include "aclnnop/aclnn_lightning_indexer_grad.h"
 #include "base/half.h"
 #include "base/memory.h"
-#include "support/indexer.h"
+#include "support/indexer_problem.h"
 
 enum { B = 2, S1 = 3, S2 = 5, N = 4, D = 128, K = 7, MOST_EXTRAS = 8 };
 

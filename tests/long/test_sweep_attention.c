@@ -3,7 +3,7 @@
  * windows, masks of every shape, ropes, head groups, odd dims, lengths with empty sequences, views, statistics in each
  * order. */
 #define _DEFAULT_SOURCE /* setenv */
-#include "support/attention.h"
+#include "support/attention_problem.h"
 #include "support/sweep.h"
 
 #include <stdlib.h>

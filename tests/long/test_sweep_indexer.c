@@ -1,7 +1,7 @@
 /* labels: long short */
 /* Random problems of aclnnLightningIndexerGrad against the definition, in every kernel table: layouts, types, lengths
  * with empty and padded sequences, modes, views, live and wild indices, one key in every slot. */
-#include "support/indexer.h"
+#include "support/indexer_problem.h"
 #include "support/sweep.h"
 
 /* Lengths up to `most`, often 0 or 1. */

@@ -1,6 +1,6 @@
 /* The operator against the definition, element by element within its bounds, in every kernel table that this CPU runs:
  * modes, types, ropes, groups, odd dims and odd lengths. */
-#include "support/attention.h"
+#include "support/attention_problem.h"
 
 static void verify(const struct attention_case *c)
 {

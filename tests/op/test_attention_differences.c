@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "support/attention.h"
+#include "support/attention_problem.h"
 
 struct objective {
     struct attention_call *call;

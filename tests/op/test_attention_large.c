@@ -8,7 +8,7 @@
 
 #include "aclnnop/aclnn_flash_attention_score_grad.h"
 #include "op/attention/attention_plan.h"
-#include "support/attention.h"
+#include "support/attention_problem.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

@@ -1,6 +1,6 @@
 /* labels: smoke ci */
 /* Sparse modes as column intervals, against the predicate of the operator's page asked pair by pair. */
-#include "support/attention.h"
+#include "support/attention_problem.h"
 
 static bool interval_sees(const struct attention_sequence *s, int64_t i, int64_t j)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/attention.h"
+#include "support/attention_problem.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

@@ -4,7 +4,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "support/attention.h"
+#include "support/attention_problem.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "acl/acl.h"
-#include "support/attention.h"
+#include "support/attention_problem.h"
 
 /* --- where ----------------------------------------------------------------------------------------------- */
 

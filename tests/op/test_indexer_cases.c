@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/indexer.h"
+#include "support/indexer_problem.h"
 
 enum { DIM = 128 };
 

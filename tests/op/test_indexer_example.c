@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "base/half.h"
-#include "support/indexer.h"
+#include "support/indexer_problem.h"
 
 enum { DIM = 128 };
 

@@ -1,6 +1,6 @@
 /* labels: ci */
 /* aclnnLightningIndexerGrad beyond the documented limits: any D, more than 64 heads, more than 2048 slots, FLOAT. */
-#include "support/indexer.h"
+#include "support/indexer_problem.h"
 
 static const int dtypes[] = {AG_BF16, AG_FLOAT16, AG_FLOAT};
 

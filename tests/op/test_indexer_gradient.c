@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/indexer.h"
+#include "support/indexer_problem.h"
 
 /* A small problem of plain arrays. The loss is the sum of dy times the selected scores. */
 enum { ROWS = 5, KEYS = 6, HEADS = 3, DIM = 4, SLOTS = 7 };

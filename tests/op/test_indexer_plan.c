@@ -8,7 +8,7 @@
 
 #include "acl/acl.h"
 #include "aclnnop/aclnn_lightning_indexer_grad.h"
-#include "support/indexer.h"
+#include "support/indexer_problem.h"
 
 /* --- workspace: phase 1 needs shapes only ----------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/indexer.h"
+#include "support/indexer_problem.h"
 
 static const struct indexer_case pack = {.dtype = AG_BF16,
                                          .is_packed = true,

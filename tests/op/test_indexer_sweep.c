@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "support/indexer.h"
+#include "support/indexer_problem.h"
 
 enum { PROBLEMS = 2000 };
 

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "support/indexer.h"
+#include "support/indexer_problem.h"
 
 static const int dtypes[] = {AG_BF16, AG_FLOAT16, AG_FLOAT};
 

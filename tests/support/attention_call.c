@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 #include "aclnnop/aclnn_flash_attention_score_grad.h"
-#include "support/attention.h"
+#include "support/attention_problem.h"
 
 /* --- tensors --------------------------------------------------------------------------------------------- */
 

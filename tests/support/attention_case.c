@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "support/attention.h"
+#include "support/attention_problem.h"
 
 int64_t attention_case_last_end(const int64_t *ends, int64_t count)
 {

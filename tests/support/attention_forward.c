@@ -2,7 +2,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "support/attention.h"
+#include "support/attention_problem.h"
 
 struct attention_rows attention_case_rows(const struct attention_case *c, const int64_t *ends, int64_t b)
 {

@@ -1,4 +1,4 @@
-#include "support/indexer.h"
+#include "support/indexer_problem.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -3,8 +3,8 @@
 #define AG_TESTS_SUPPORT_OPERATORS_H
 
 #include "acl/acl_rt.h"
-#include "support/attention.h"
-#include "support/indexer.h"
+#include "support/attention_problem.h"
+#include "support/indexer_problem.h"
 #include "support/moe_problem.h"
 
 enum test_operator { TEST_MOE, TEST_INDEXER, TEST_ATTENTION, TEST_OPERATORS };

@@ -2,7 +2,7 @@
 #ifndef ACLGRAD_AXES_H
 #define ACLGRAD_AXES_H
 
-#include "tensor.h"
+#include "cli_tensor.h"
 
 enum { AXIS_NAME = 16 };
 

@@ -6,7 +6,7 @@
 #include "aclnn/acl_meta.h"
 #include "axes.h"
 #include "problem.h"
-#include "tensor.h"
+#include "cli_tensor.h"
 
 struct call {
     struct problem problem;

@@ -2,7 +2,7 @@
 #ifndef ACLGRAD_COMPARISON_H
 #define ACLGRAD_COMPARISON_H
 
-#include "tensor.h"
+#include "cli_tensor.h"
 
 /* --- rules (standard.c) ---------------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "tensor.h"
+#include "cli_tensor.h"
 
 struct random_stream {
     uint64_t state;

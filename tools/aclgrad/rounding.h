@@ -3,7 +3,7 @@
 #define ACLGRAD_ROUNDING_H
 
 #include "table.h"
-#include "tensor.h"
+#include "cli_tensor.h"
 
 struct rounding_report {
     struct table table; /* percent of elements that equal the device-rounded ones; greatest difference from them,

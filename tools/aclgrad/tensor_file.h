@@ -6,7 +6,7 @@
 #ifndef ACLGRAD_TENSOR_FILE_H
 #define ACLGRAD_TENSOR_FILE_H
 
-#include "tensor.h"
+#include "cli_tensor.h"
 
 /* What a reader may need to know beside the file. */
 struct tensor_file_hints {

@@ -3,8 +3,8 @@
  *
  * The forward pass here shares nothing with the library: its visibility rule is the table of the operator's page, pair
  * by pair, and its arithmetic is double throughout. */
-#ifndef AG_TESTS_SUPPORT_ATTENTION_H
-#define AG_TESTS_SUPPORT_ATTENTION_H
+#ifndef AG_TESTS_SUPPORT_ATTENTION_PROBLEM_H
+#define AG_TESTS_SUPPORT_ATTENTION_PROBLEM_H
 
 #include "op/attention/attention.h"
 #include "support/support.h"

@@ -1,8 +1,8 @@
 /* Calls of aclnnLightningIndexerGrad for tests: a case in plain values, its tensors, both phases, and the comparison
  * with the definition. What the operator must not look at is NaN or nonsense: padding rows and keys, dy of slots that
  * are not live. */
-#ifndef AG_TESTS_SUPPORT_INDEXER_H
-#define AG_TESTS_SUPPORT_INDEXER_H
+#ifndef AG_TESTS_SUPPORT_INDEXER_PROBLEM_H
+#define AG_TESTS_SUPPORT_INDEXER_PROBLEM_H
 
 #include "op/indexer/indexer.h"
 #include "support/support.h"

@@ -1,6 +1,6 @@
 /* Tensors as files hold them: a name, a type, dims, and dense memory in row-major order. */
-#ifndef ACLGRAD_TENSOR_H
-#define ACLGRAD_TENSOR_H
+#ifndef ACLGRAD_CLI_TENSOR_H
+#define ACLGRAD_CLI_TENSOR_H
 
 #include <stdbool.h>
 #include <stddef.h>

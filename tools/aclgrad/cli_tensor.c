@@ -1,4 +1,4 @@
-#include "tensor.h"
+#include "cli_tensor.h"
 
 #include <math.h>
 #include <stdlib.h>
