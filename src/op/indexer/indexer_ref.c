@@ -37,10 +37,10 @@ struct reference_run {
     const struct indexer_problem *p;
     const struct indexer_reference *out;
     struct rounding rounding;
-    double largest;     /* of the operands seen so far: q, k, R */
-    double *keys;       /* [keys, D] */
-    double *key_size;   /* [keys, D]: sum of |R q| */
-    double *key_terms;  /* [keys]: number of terms of a key's sums */
+    double largest;    /* of the operands seen so far: q, k, R */
+    double *keys;      /* [keys, D] */
+    double *key_size;  /* [keys, D]: sum of |R q| */
+    double *key_terms; /* [keys]: number of terms of a key's sums */
     /* Of the row at hand: */
     double *query;   /* [N, D] */
     double *weights; /* [N] */
@@ -145,8 +145,7 @@ static void add_slot(struct reference_run *run, const struct slot *slot)
 static double sum_bound(const struct reference_run *run, double value, double size, double terms)
 {
     const struct rounding *r = &run->rounding;
-    return r->output * fabs(value) + (r->flow + terms * EPS) * size + terms * flush(run) +
-           r->smallest;
+    return r->output * fabs(value) + (r->flow + terms * EPS) * size + terms * flush(run) + r->smallest;
 }
 
 static void finish_row(struct reference_run *run, int64_t row, int64_t slots)
