@@ -501,6 +501,33 @@ static void dq_on_dy(void **state)
     attention_call_destroy(&joined);
 }
 
+/* dq in the memory of a mask whose bytes count. */
+static void dq_on_the_mask(void **state)
+{
+    const struct attention_case c = {.dtype = AG_FLOAT,
+                                     .d = 8,
+                                     .mode = 1,
+                                     .q_ends = {400},
+                                     .mask_shape = TEST_MASK_SS,
+                                     .mask_bytes = TEST_MASK_RANDOM};
+    struct attention_call apart, joined;
+    (void)state;
+    attention_call_create(&apart, &c);
+    attention_call_create(&joined, &c);
+    attention_call_run(&apart);
+    aclTensor *dq = aclCreateTensor(joined.dq.view.dims, 3, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, joined.dq.view.dims, 3,
+                                    joined.mask.view.data);
+    assert_non_null(dq);
+    joined.args.dq = dq;
+    attention_call_run(&joined);
+    assert_memory_equal(joined.mask.view.data, apart.dq.view.data, apart.dq.buffer.bytes);
+    test_assert_same_bits("dk", &apart.dk, &joined.dk);
+    test_assert_same_bits("dv", &apart.dv, &joined.dv);
+    aclDestroyTensor(dq);
+    attention_call_destroy(&apart);
+    attention_call_destroy(&joined);
+}
+
 /* A rope output that nobody wants is skipped; the others do not change. */
 static void rope_outputs_may_be_absent(void **state)
 {
@@ -535,6 +562,7 @@ int main(void)
         cmocka_unit_test(zeros_where_nothing_is_computed),
         cmocka_unit_test(outputs_on_inputs),
         cmocka_unit_test(dq_on_dy),
+        cmocka_unit_test(dq_on_the_mask),
         cmocka_unit_test(rope_outputs_may_be_absent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -224,6 +224,28 @@ static void examples_of_the_page(void **state)
     }
 }
 
+/* Modes 7 and 8 look at the tokens for the band's sequence only: they may be nonsense for the others. */
+static void tokens_of_the_band_only(void **state)
+{
+    struct attention_case c = {.dtype = AG_FLOAT,
+                               .d = 8,
+                               .q_ends = {30, 32},
+                               .pre = -5,
+                               .next = 20,
+                               .mode = 8,
+                               .mask_shape = TEST_MASK_COMPRESSED};
+    struct attention_call call;
+    (void)state;
+    attention_call_create(&call, &c);
+    attention_call_verify(&call);
+    attention_call_destroy(&call);
+    c.q_ends[0] = 2;
+    c.mode = 7;
+    attention_call_create(&call, &c);
+    attention_call_verify(&call);
+    attention_call_destroy(&call);
+}
+
 static void sequences_without_queries(void **state)
 {
     const struct attention_case c = {.count = 2, .q_ends = {0, 3}, .kv_ends = {2, 5}};
@@ -553,6 +575,7 @@ int main(void)
         cmocka_unit_test(windows_and_prefixes),
         cmocka_unit_test(band_sequences),
         cmocka_unit_test(examples_of_the_page),
+        cmocka_unit_test(tokens_of_the_band_only),
         cmocka_unit_test(sequences_without_queries),
         cmocka_unit_test(zero_tails),
         cmocka_unit_test(more_queries_than_keys),
