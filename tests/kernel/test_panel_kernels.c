@@ -361,6 +361,46 @@ static void cutting_a_product_changes_no_bit(void **state)
     }
 }
 
+/* Panels whose words lie side by side, row after row, as a row-major matrix has them (a_word_stride). */
+static void check_row_major_a(const struct subject *s, int64_t rows, int64_t cols, int64_t depth)
+{
+    struct test_random random = test_random_seed(4);
+    struct product p = product_create(s, &random, rows, cols, depth, B_COLUMNS, true);
+    const int64_t lanes = s->kernels->lanes, stride = p.written + 3;
+    struct test_buffer row_major = create_words((depth - 1) * stride + p.written);
+    struct test_buffer result = create_words((int64_t)(p.c.bytes / sizeof(float)));
+    memcpy(result.data, p.c.data, p.c.bytes);
+    for (int64_t w = 0; w < depth; ++w) {
+        for (int64_t l = 0; l < p.written; ++l) {
+            ((uint32_t *)row_major.data)[w * stride + l] = p.m.a[l / lanes * p.m.a_panel_stride + w * lanes + l % lanes];
+        }
+    }
+    struct ag_multiply m = p.m;
+    m.a = row_major.data;
+    m.a_panel_stride = lanes;
+    m.a_word_stride = stride;
+    m.c = result.data;
+    s->kernels->multiply(&p.m);
+    s->kernels->multiply(&m);
+    assert_memory_equal(result.data, p.c.data, p.c.bytes);
+    test_buffer_destroy(&row_major);
+    test_buffer_destroy(&result);
+    product_destroy(&p);
+}
+
+static void row_major_panels_give_the_same_bits(void **state)
+{
+    (void)state;
+    TEST_EACH_ISA (isa) {
+        for (int panel = 0; panel < AG_PANEL_COUNT; ++panel) {
+            const struct subject s = subject_of(isa, panel);
+            for (int64_t rows = 1; rows <= 14; ++rows) {
+                check_row_major_a(&s, rows, s.kernels->lanes * (1 + rows % 2) + rows, 5);
+            }
+        }
+    }
+}
+
 /* --- special values --------------------------------------------------------------------------------------- */
 
 /* An infinity or a NaN reaches its own row and column of C and no other. */
@@ -407,6 +447,7 @@ int main(void)
         cmocka_unit_test(packing_of_every_size_type_and_layout),
         cmocka_unit_test(products_of_every_size_and_order),
         cmocka_unit_test(cutting_a_product_changes_no_bit),
+        cmocka_unit_test(row_major_panels_give_the_same_bits),
         cmocka_unit_test(special_values_stay_in_their_row_and_column),
         cmocka_unit_test(tables_describe_themselves),
     };

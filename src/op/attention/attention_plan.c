@@ -258,6 +258,14 @@ static int64_t round_up(int64_t value, int64_t step)
     return divide_up(value, step) * step;
 }
 
+/* Words from one packed row to the next, so that a vector may be read at any word of it, and an odd number of cache lines:
+ * a column of rows then spreads over all sets of a cache. */
+static int64_t row_stride(int64_t words, int64_t vector)
+{
+    enum { LINE_WORDS = 16 };
+    return (divide_up(words + vector, LINE_WORDS) | 1) * LINE_WORDS;
+}
+
 static void set_sizes(struct attention_plan *plan)
 {
     const struct attention_problem *problem = &plan->problem;
@@ -266,10 +274,15 @@ static void set_sizes(struct attention_plan *plan)
     plan->rope_words = divide_up(problem->rope_dim, panel->pair);
     plan->query_words = plan->dim_words + plan->rope_words;
     plan->value_words = divide_up(problem->value_dim, panel->pair);
+    plan->query_stride = row_stride(plan->query_words, panel->vector);
+    plan->value_stride = row_stride(plan->value_words, panel->vector);
+    plan->has_depth = panel->pair > 1;
     plan->dim_cols = round_up(problem->dim, panel->vector);
     plan->rope_cols = round_up(problem->rope_dim, panel->vector);
     plan->key_cols = plan->dim_cols + plan->rope_cols;
     plan->value_cols = round_up(problem->value_dim, panel->vector);
+    plan->has_padding = !plan->has_depth && (plan->key_cols != problem->dim + problem->rope_dim ||
+                                             plan->value_cols != problem->value_dim);
     plan->dim_panels = divide_up(problem->dim, panel->lanes);
     plan->rope_panels = divide_up(problem->rope_dim, panel->lanes);
     plan->value_panels = divide_up(problem->value_dim, panel->lanes);

@@ -67,10 +67,13 @@ struct attention_plan {
     /* Sizes. Columns are those of float rows, each part rounded up to whole vectors; words those of packed
      * rows. */
     int64_t dim_words, rope_words, query_words, value_words; /* query_words: dim and rope joined */
+    int64_t query_stride, value_stride;                      /* words from one packed row to the next */
     int64_t dim_cols, rope_cols, key_cols, value_cols;       /* key_cols: dim and rope joined */
     int64_t dim_panels, rope_panels, value_panels;
     int64_t chunk_rows;  /* at most ATTENTION_CHUNK */
     int64_t max_key_len; /* over the works */
+    bool has_depth;      /* operands of the sums over rows are packed apart; else the packed rows serve, and ... */
+    bool has_padding;    /* ... some rows of words do not end with a whole vector */
 
     int64_t work_count, wave_count, split_count; /* split_count: works with more than one split */
     int64_t query_gap_count, key_gap_count;

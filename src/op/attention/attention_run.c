@@ -264,6 +264,20 @@ static void set_up(struct attention_job *job, const struct attention_plan *plan,
     }
 }
 
+/* Products read whole vectors, so also the words between a row's end and the next vector: there they may find anything that
+ * is a number, since no result comes of it, but subnormal numbers and NaN would cost time or worry a checker. */
+static void clear_padding(struct attention_job *job)
+{
+    const struct attention_plan *plan = job->plan;
+    for (int i = 0; i < plan->lanes && plan->has_padding; ++i) {
+        const struct attention_lane *lane = &job->workspace.lanes[i];
+        const size_t query_bytes = (size_t)plan->query_stride * sizeof(uint32_t);
+        memset(lane->query_rows, 0, (size_t)plan->chunk_rows * query_bytes);
+        memset(lane->dy_rows, 0, (size_t)(plan->chunk_rows * plan->value_stride) * sizeof(uint32_t));
+        memset(lane->key_depth.words, 0, ATTENTION_TILE * query_bytes);
+    }
+}
+
 static void run_waves(struct attention_job *job)
 {
     const struct attention_plan *plan = job->plan;
@@ -296,6 +310,7 @@ ag_status attention_run_plan(const void *planned, void *memory)
         job.layout = attention_choose_layout(problem);
         ag_verbose(AG_VERBOSE_PLAN, "aclnnFlashAttentionUnpaddingScoreGradV3", "statistics=%s",
                    attention_layout_name(job.layout));
+        clear_padding(&job);
         run_waves(&job);
     }
     zero_gaps(&job);

@@ -19,19 +19,27 @@
  * one key do not all fall into the same sets of the first-level cache. */
 enum { ATTENTION_SCORE_STRIDE = ATTENTION_BLOCK + 16 };
 
-/* The scratch of one lane. `chunk` are the rows packed at a time; `depth` is chunk, or a tile, in words. */
+/* Packed rows as ag_multiply's `a`: the operand of sums over these rows. Where a word is one element the rows themselves
+ * serve; else rows are paired, and packed apart. */
+struct attention_depth {
+    uint32_t *words;                   /* of the first row */
+    int64_t word_stride, panel_stride; /* as a_word_stride, a_panel_stride */
+    int64_t rope;                      /* words from the dim part to the rope part */
+};
+
+/* The scratch of one lane. `chunk` are the rows packed at a time. */
 struct attention_lane {
     /* the sums of an item, unless it is one of several splits */
     float *dkey, *dvalue; /* [max_key_len][key_cols], [max_key_len][value_cols] */
     /* a chunk of query rows */
-    uint32_t *query_rows, *dy_rows;    /* [chunk][query_words], [chunk][value_words] */
-    uint32_t *query_depth, *dy_depth;  /* [panels][depth][panel lanes] */
+    uint32_t *query_rows, *dy_rows; /* [chunk][query_stride], [chunk][value_stride] */
+    struct attention_depth query_depth, dy_depth;
     float *dquery;                     /* [chunk][key_cols] */
     float *max, *inverse_sum, *delta;  /* [chunk]; zeros for a row that sees nothing */
     struct attention_columns *columns; /* [chunk]; empty for a row that sees nothing */
     /* a tile of keys */
     uint32_t *key_lanes, *value_lanes; /* [panels of keys][words][panel lanes] */
-    uint32_t *key_depth;               /* [panels][depth][panel lanes] */
+    struct attention_depth key_depth;
     /* a block of scores */
     float *score, *dprob;              /* [ATTENTION_BLOCK][ATTENTION_SCORE_STRIDE] */
     uint32_t *p_depth, *ds_depth;      /* AG_PANEL_BF16: [ATTENTION_BLOCK / 2][ATTENTION_SCORE_STRIDE] */

@@ -9,8 +9,7 @@ struct chunk {
     const struct ag_panel_kernels *panel;
     struct attention_lane *lane;
     int64_t query_head;
-    int64_t begin, end;  /* rows of the sequence */
-    int64_t depth_panel; /* words of one panel of query_depth and dy_depth */
+    int64_t begin, end; /* rows of the sequence */
 };
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -48,21 +47,30 @@ static struct ag_matrix chunk_rows(const struct chunk *chunk, const struct ag_vi
                                chunk->query_head);
 }
 
+/* Packs a part of rows, from word `word` of each, and (has_depth) also as the operand of sums over them. */
+static void pack_part(const struct chunk *chunk, const struct ag_matrix *from, uint32_t *rows, int64_t row_stride,
+                      uint32_t *depth_words, const struct attention_depth *depth)
+{
+    const enum ag_elem elem = chunk->item->job->problem->elem;
+    chunk->panel->pack_rows[elem](rows, row_stride, from);
+    if (chunk->plan->has_depth) {
+        chunk->panel->pack_depth[elem](depth_words, depth->panel_stride, from);
+    }
+}
+
 static void pack_queries(const struct chunk *chunk)
 {
     const struct attention_problem *problem = chunk->item->job->problem;
     const struct attention_plan *plan = chunk->plan;
     const struct attention_lane *lane = chunk->lane;
+    const struct attention_depth *depth = &lane->query_depth;
     const struct ag_matrix query = chunk_rows(chunk, &problem->query), dy = chunk_rows(chunk, &problem->dy);
-    chunk->panel->pack_rows[problem->elem](lane->query_rows, plan->query_words, &query);
-    chunk->panel->pack_depth[problem->elem](lane->query_depth, chunk->depth_panel, &query);
-    chunk->panel->pack_rows[problem->elem](lane->dy_rows, plan->value_words, &dy);
-    chunk->panel->pack_depth[problem->elem](lane->dy_depth, chunk->depth_panel, &dy);
+    pack_part(chunk, &query, lane->query_rows, plan->query_stride, depth->words, depth);
+    pack_part(chunk, &dy, lane->dy_rows, plan->value_stride, lane->dy_depth.words, &lane->dy_depth);
     if (problem->has_rope) {
         const struct ag_matrix rope = chunk_rows(chunk, &problem->query_rope);
-        chunk->panel->pack_rows[problem->elem](lane->query_rows + plan->dim_words, plan->query_words, &rope);
-        chunk->panel->pack_depth[problem->elem](lane->query_depth + plan->dim_panels * chunk->depth_panel,
-                                                chunk->depth_panel, &rope);
+        pack_part(chunk, &rope, lane->query_rows + plan->dim_words, plan->query_stride, depth->words + depth->rope,
+                  depth);
     }
 }
 
@@ -83,10 +91,19 @@ static void pack_key_lanes(const struct chunk *chunk, struct attention_columns k
     }
 }
 
-/* Words of one panel of key_depth. */
-static int64_t key_depth_panel(const struct chunk *chunk)
+/* Keys as the operand of sums over them. */
+static void pack_key_depth(const struct chunk *chunk, const struct ag_view *view, struct attention_columns keys,
+                           uint32_t *to)
 {
-    return words_of(chunk->panel, ATTENTION_TILE) * chunk->panel->lanes;
+    const struct attention_depth *depth = &chunk->lane->key_depth;
+    const enum ag_elem elem = chunk->item->job->problem->elem;
+    const struct ag_matrix from = attention_head_rows(view, chunk->item->sequence->key_begin + keys.begin,
+                                                      keys.end - keys.begin, chunk->item->key_head);
+    if (chunk->plan->has_depth) {
+        chunk->panel->pack_depth[elem](to, depth->panel_stride, &from);
+    } else {
+        chunk->panel->pack_rows[elem](to, depth->word_stride, &from);
+    }
 }
 
 static void pack_keys(const struct chunk *chunk, struct attention_columns keys)
@@ -94,19 +111,15 @@ static void pack_keys(const struct chunk *chunk, struct attention_columns keys)
     const struct attention_problem *problem = chunk->item->job->problem;
     const struct attention_plan *plan = chunk->plan;
     const struct attention_lane *lane = chunk->lane;
-    const int64_t first = chunk->item->sequence->key_begin + keys.begin, count = keys.end - keys.begin;
-    const int64_t lanes = chunk->panel->lanes;
-    const struct ag_matrix key = attention_head_rows(&problem->key, first, count, chunk->item->key_head);
+    const int64_t count = keys.end - keys.begin, lanes = chunk->panel->lanes;
     for (int64_t at = 0; at < count; at += lanes) {
         const struct attention_columns panel = {keys.begin + at, smaller(keys.begin + at + lanes, keys.end)};
         pack_key_lanes(chunk, panel, lane->key_lanes + at * plan->query_words,
                        lane->value_lanes + at * plan->value_words);
     }
-    chunk->panel->pack_depth[problem->elem](lane->key_depth, key_depth_panel(chunk), &key);
+    pack_key_depth(chunk, &problem->key, keys, lane->key_depth.words);
     if (problem->has_rope) {
-        const struct ag_matrix rope = attention_head_rows(&problem->key_rope, first, count, chunk->item->key_head);
-        chunk->panel->pack_depth[problem->elem](lane->key_depth + plan->dim_panels * key_depth_panel(chunk),
-                                                key_depth_panel(chunk), &rope);
+        pack_key_depth(chunk, &problem->key_rope, keys, lane->key_depth.words + lane->key_depth.rope);
     }
 }
 
@@ -130,23 +143,28 @@ static struct attention_columns columns_of_row(const struct chunk *chunk, int64_
     return columns;
 }
 
+/* Takes half a word out of every lane of every panel. */
+static void erase_half(const struct chunk *chunk, const struct attention_depth *depth, int64_t panels, int64_t r)
+{
+    const uint32_t kept = r % 2 == 0 ? 0xffff0000u : 0x0000ffffu;
+    for (int64_t p = 0; p < panels; ++p) {
+        uint32_t *words = depth->words + p * depth->panel_stride + r / 2 * depth->word_stride;
+        for (int64_t l = 0; l < chunk->panel->lanes; ++l) {
+            words[l] &= kept;
+        }
+    }
+}
+
 /* Takes a row that sees nothing out of the packed operands: whatever it holds, it must not reach a sum. */
 static void erase_row(const struct chunk *chunk, int64_t r)
 {
     const struct attention_plan *plan = chunk->plan;
     const struct attention_lane *lane = chunk->lane;
-    const struct ag_panel_kernels *panel = chunk->panel;
-    const uint32_t kept = panel->pair == 1 ? 0 : r % 2 == 0 ? 0xffff0000u : 0x0000ffffu;
-    memset(lane->query_rows + r * plan->query_words, 0, (size_t)plan->query_words * sizeof(uint32_t));
-    memset(lane->dy_rows + r * plan->value_words, 0, (size_t)plan->value_words * sizeof(uint32_t));
-    for (int64_t p = 0; p < plan->dim_panels + plan->rope_panels + plan->value_panels; ++p) {
-        const int64_t query_panels = plan->dim_panels + plan->rope_panels;
-        uint32_t *words = p < query_panels ? lane->query_depth + p * chunk->depth_panel
-                                           : lane->dy_depth + (p - query_panels) * chunk->depth_panel;
-        words += r / panel->pair * panel->lanes;
-        for (int64_t l = 0; l < panel->lanes; ++l) {
-            words[l] &= kept;
-        }
+    memset(lane->query_rows + r * plan->query_stride, 0, (size_t)plan->query_words * sizeof(uint32_t));
+    memset(lane->dy_rows + r * plan->value_stride, 0, (size_t)plan->value_words * sizeof(uint32_t));
+    if (plan->has_depth) {
+        erase_half(chunk, &lane->query_depth, plan->dim_panels + plan->rope_panels, r);
+        erase_half(chunk, &lane->dy_depth, plan->value_panels, r);
     }
 }
 
@@ -196,8 +214,8 @@ static void multiply_scores(const struct chunk *chunk, const struct strip *strip
     const int64_t at = strip->row_at * ATTENTION_SCORE_STRIDE + strip->key_at;
     struct ag_multiply m = {.a = lane->key_lanes + strip->key * plan->query_words,
                             .a_panel_stride = plan->query_words * chunk->panel->lanes,
-                            .b = lane->query_rows + strip->rows.begin * plan->query_words,
-                            .b_row_stride = plan->query_words,
+                            .b = lane->query_rows + strip->rows.begin * plan->query_stride,
+                            .b_row_stride = plan->query_stride,
                             .b_word_stride = 1,
                             .c = lane->score + at,
                             .c_row_stride = ATTENTION_SCORE_STRIDE,
@@ -207,8 +225,8 @@ static void multiply_scores(const struct chunk *chunk, const struct strip *strip
     chunk->panel->multiply(&m);
     m.a = lane->value_lanes + strip->key * plan->value_words;
     m.a_panel_stride = plan->value_words * chunk->panel->lanes;
-    m.b = lane->dy_rows + strip->rows.begin * plan->value_words;
-    m.b_row_stride = plan->value_words;
+    m.b = lane->dy_rows + strip->rows.begin * plan->value_stride;
+    m.b_row_stride = plan->value_stride;
     m.c = lane->dprob + at;
     m.depth = plan->value_words;
     chunk->panel->multiply(&m);
@@ -293,9 +311,10 @@ static void add_key_gradients(const struct chunk *chunk, const struct strip *str
     const struct ag_panel_kernels *panel = chunk->panel;
     const bool is_f32 = plan->panel == AG_PANEL_F32;
     const int64_t at = strip->row_at / panel->pair * ATTENTION_SCORE_STRIDE + strip->key_at;
-    const int64_t depth_at = strip->rows.begin / panel->pair * panel->lanes;
-    struct ag_multiply m = {.a = lane->dy_depth + depth_at,
-                            .a_panel_stride = chunk->depth_panel,
+    const int64_t word = strip->rows.begin / panel->pair;
+    struct ag_multiply m = {.a = lane->dy_depth.words + word * lane->dy_depth.word_stride,
+                            .a_panel_stride = lane->dy_depth.panel_stride,
+                            .a_word_stride = lane->dy_depth.word_stride,
                             .b = (is_f32 ? (const uint32_t *)lane->score : lane->p_depth) + at,
                             .b_row_stride = 1,
                             .b_word_stride = ATTENTION_SCORE_STRIDE,
@@ -306,13 +325,15 @@ static void add_key_gradients(const struct chunk *chunk, const struct strip *str
                             .depth = words_of(panel, strip->rows.end - strip->rows.begin),
                             .accumulate = true};
     panel->multiply(&m);
-    m.a = lane->query_depth + depth_at;
+    m.a = lane->query_depth.words + word * lane->query_depth.word_stride;
+    m.a_panel_stride = lane->query_depth.panel_stride;
+    m.a_word_stride = lane->query_depth.word_stride;
     m.b = (is_f32 ? (const uint32_t *)lane->dprob : lane->ds_depth) + at;
     m.c = chunk->item->dkey + strip->keys.begin * plan->key_cols;
     m.c_row_stride = plan->key_cols;
     m.cols = plan->dim_cols;
     panel->multiply(&m);
-    m.a += plan->dim_panels * chunk->depth_panel;
+    m.a += lane->query_depth.rope;
     m.c += plan->dim_cols;
     m.cols = plan->rope_cols;
     panel->multiply(&m);
@@ -359,10 +380,12 @@ static void add_query_gradients(const struct chunk *chunk, struct attention_colu
 {
     const struct attention_plan *plan = chunk->plan;
     const struct attention_lane *lane = chunk->lane;
+    const struct attention_depth *depth = &lane->key_depth;
     const struct ag_panel_kernels *panel = chunk->panel;
     const int64_t at = packed_keys.begin % ATTENTION_BLOCK / panel->pair;
-    struct ag_multiply m = {.a = lane->key_depth + packed_keys.begin / panel->pair * panel->lanes,
-                            .a_panel_stride = key_depth_panel(chunk),
+    struct ag_multiply m = {.a = depth->words + packed_keys.begin / panel->pair * depth->word_stride,
+                            .a_panel_stride = depth->panel_stride,
+                            .a_word_stride = depth->word_stride,
                             .b = (plan->panel == AG_PANEL_F32 ? (const uint32_t *)lane->dprob : lane->ds_rows) + at,
                             .b_row_stride = ATTENTION_SCORE_STRIDE / panel->pair,
                             .b_word_stride = 1,
@@ -373,7 +396,7 @@ static void add_query_gradients(const struct chunk *chunk, struct attention_colu
                             .depth = words_of(panel, packed_keys.end - packed_keys.begin),
                             .accumulate = true};
     panel->multiply(&m);
-    m.a += plan->dim_panels * key_depth_panel(chunk);
+    m.a += depth->rope;
     m.c += plan->dim_cols;
     m.cols = plan->rope_cols;
     panel->multiply(&m);
@@ -470,8 +493,7 @@ void attention_run_chunk(const struct attention_item *item, int64_t query_head, 
                                 .lane = item->lane,
                                 .query_head = query_head,
                                 .begin = begin,
-                                .end = end,
-                                .depth_panel = words_of(job->panel, plan->chunk_rows) * job->panel->lanes};
+                                .end = end};
     const struct attention_columns seen = attention_columns_of_rows(item->sequence, begin, end);
     pack_queries(&chunk);
     read_statistics(&chunk);

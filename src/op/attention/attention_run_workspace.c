@@ -13,14 +13,39 @@ static int64_t words_of(const struct ag_panel_kernels *panel, int64_t elems)
     return (elems + panel->pair - 1) / panel->pair;
 }
 
-static void carve_chunk(struct ag_arena *arena, const struct attention_plan *plan, struct attention_lane *lane)
+/* Rows that serve as they are. */
+static struct attention_depth rows_as_depth(const struct attention_plan *plan, uint32_t *rows, int64_t row_stride)
+{
+    return (struct attention_depth){.words = rows,
+                                    .word_stride = row_stride,
+                                    .panel_stride = plan->kernels->panel[plan->panel].lanes,
+                                    .rope = plan->dim_words};
+}
+
+/* Room for `rows` rows packed apart. */
+static struct attention_depth carve_depth(struct ag_arena *arena, const struct attention_plan *plan, int64_t rows,
+                                          int64_t panels)
 {
     const struct ag_panel_kernels *panel = &plan->kernels->panel[plan->panel];
-    const int64_t chunk = plan->chunk_rows, depth = words_of(panel, chunk) * panel->lanes;
-    lane->query_rows = take(arena, chunk, plan->query_words, sizeof *lane->query_rows);
-    lane->dy_rows = take(arena, chunk, plan->value_words, sizeof *lane->dy_rows);
-    lane->query_depth = take(arena, plan->dim_panels + plan->rope_panels, depth, sizeof *lane->query_depth);
-    lane->dy_depth = take(arena, plan->value_panels, depth, sizeof *lane->dy_depth);
+    struct attention_depth depth = {.word_stride = panel->lanes};
+    depth.panel_stride = words_of(panel, rows) * panel->lanes;
+    depth.rope = plan->dim_panels * depth.panel_stride;
+    depth.words = take(arena, panels, depth.panel_stride, sizeof *depth.words);
+    return depth;
+}
+
+static void carve_chunk(struct ag_arena *arena, const struct attention_plan *plan, struct attention_lane *lane)
+{
+    const int64_t chunk = plan->chunk_rows;
+    lane->query_rows = take(arena, chunk, plan->query_stride, sizeof *lane->query_rows);
+    lane->dy_rows = take(arena, chunk, plan->value_stride, sizeof *lane->dy_rows);
+    if (plan->has_depth) {
+        lane->query_depth = carve_depth(arena, plan, chunk, plan->dim_panels + plan->rope_panels);
+        lane->dy_depth = carve_depth(arena, plan, chunk, plan->value_panels);
+    } else {
+        lane->query_depth = rows_as_depth(plan, lane->query_rows, plan->query_stride);
+        lane->dy_depth = rows_as_depth(plan, lane->dy_rows, plan->value_stride);
+    }
     lane->dquery = take(arena, chunk, plan->key_cols, sizeof *lane->dquery);
     lane->max = ag_take(arena, chunk, sizeof *lane->max);
     lane->inverse_sum = ag_take(arena, chunk, sizeof *lane->inverse_sum);
@@ -30,11 +55,14 @@ static void carve_chunk(struct ag_arena *arena, const struct attention_plan *pla
 
 static void carve_keys(struct ag_arena *arena, const struct attention_plan *plan, struct attention_lane *lane)
 {
-    const struct ag_panel_kernels *panel = &plan->kernels->panel[plan->panel];
-    const int64_t depth = words_of(panel, ATTENTION_TILE) * panel->lanes;
     lane->key_lanes = take(arena, ATTENTION_TILE, plan->query_words, sizeof *lane->key_lanes);
     lane->value_lanes = take(arena, ATTENTION_TILE, plan->value_words, sizeof *lane->value_lanes);
-    lane->key_depth = take(arena, plan->dim_panels + plan->rope_panels, depth, sizeof *lane->key_depth);
+    if (plan->has_depth) {
+        lane->key_depth = carve_depth(arena, plan, ATTENTION_TILE, plan->dim_panels + plan->rope_panels);
+    } else {
+        uint32_t *rows = take(arena, ATTENTION_TILE, plan->query_stride, sizeof *rows);
+        lane->key_depth = rows_as_depth(plan, rows, plan->query_stride);
+    }
 }
 
 static void carve_scores(struct ag_arena *arena, const struct attention_plan *plan, struct attention_lane *lane)
