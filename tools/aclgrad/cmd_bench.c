@@ -162,6 +162,7 @@ int command_bench(int argc, char **argv)
         table_print(&table);
         table_finish("bench");
     }
+    table_discard(&table);
     problems_destroy(&list);
     free(operands);
     return cli_report();

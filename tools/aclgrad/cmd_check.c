@@ -165,8 +165,10 @@ int command_check(int argc, char **argv)
         verdict.extra = given.rounding ? &rounding.table : NULL;
         code = verdict_end(&verdict, "check");
     } else {
+        verdict_discard(&verdict);
         code = cli_report();
     }
+    table_discard(&rounding.table);
     problems_destroy(&list);
     free(operands);
     return code;

@@ -231,6 +231,9 @@ int command_compare(int argc, char **argv)
         progress_end();
     }
     const int code = is_good ? verdict_end(&verdict, "compare") : cli_report();
+    if (!is_good) {
+        verdict_discard(&verdict);
+    }
     tensor_set_destroy(&sides.a);
     tensor_set_destroy(&sides.b);
     tensor_set_destroy(&sides.trusted);

@@ -60,16 +60,14 @@ bool doctor_print(struct call *call, bool *has_errors)
         collect(&collected, SEVERITY_ERROR, "", "view", call->damage);
     }
     if (!call->damage[0] && !operation_of(call)->inspect(call, &findings)) {
-        json_decref(collected.table.rows);
+        table_discard(&collected.table);
         return false;
     }
     const int *n = collected.counts;
-    if (n[0] + n[1] + n[2] > 0) {
+    if (n[0] + n[1] + n[2] > 0 || cli.format != CLI_TEXT) {
         table_print(&collected.table);
-    } else if (cli.format == CLI_TEXT) {
-        json_decref(collected.table.rows);
-    } else {
-        table_print(&collected.table);
+    } else { /* no head of an empty table for people */
+        table_discard(&collected.table);
     }
     table_line("%s%d errors, %d warnings, %d notes", n[0] + n[1] + n[2] > 0 ? "\n" : "", n[SEVERITY_ERROR],
                n[SEVERITY_WARNING], n[SEVERITY_NOTE]);

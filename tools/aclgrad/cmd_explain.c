@@ -96,6 +96,7 @@ int command_explain(int argc, char **argv)
             table_finish("explain");
         }
     }
+    table_discard(&table);
     call_destroy(&call);
     free(operands);
     return cli_report();

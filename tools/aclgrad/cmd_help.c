@@ -1,5 +1,5 @@
 #include <inttypes.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "aclgrad/aclgrad.h"
@@ -72,6 +72,7 @@ int command_help(int argc, char **argv)
     } else {
         print_commands();
     }
+    free(operands);
     if (code == CLI_OK) {
         table_finish("help");
     }
@@ -92,5 +93,6 @@ int command_version(int argc, char **argv)
         table_print(&table);
     }
     table_finish("version");
+    free(operands);
     return CLI_OK;
 }

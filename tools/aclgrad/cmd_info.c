@@ -103,6 +103,7 @@ int command_info(int argc, char **argv)
         table_print(&table);
         table_finish("info");
     }
+    table_discard(&table);
     free(operands);
     return cli_report();
 }

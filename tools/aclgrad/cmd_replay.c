@@ -237,6 +237,10 @@ static int replay(struct call *call)
     table_line("%s\n", text ? text : "");
     free(text);
     const int code = is_good ? verdict_end(&verdict, "replay") : cli_report();
+    if (!is_good) {
+        verdict_discard(&verdict);
+    }
+    table_discard(&rounding.table);
     destroy_answers(&answers);
     return code;
 }

@@ -104,8 +104,8 @@ void error_map_fill(const struct comparison_sides *s, const struct standard *sta
 
 static char symbol_of(const struct error_map *map, double badness)
 {
-    if (!map->has_limits) { /* tenths of the greatest error */
-        return badness <= 0 ? '.' : isinf(badness) || isnan(badness) ? '#' : (char)('0' + (int)(badness * 9.0));
+    if (!map->has_limits) { /* ninths of the greatest error */
+        return badness <= 0 ? '.' : isinf(badness) || isnan(badness) ? '#' : "0123456789"[(int)(badness * 9.0)];
     }
     return badness <= 0 ? '.' : badness <= 1 ? '-' : badness <= 2 ? '+' : badness <= 10 ? '*' : '#';
 }

@@ -27,8 +27,8 @@ bool cli_fail_in(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(where, sizeof where - 2, format, arguments);
     va_end(arguments);
-    strcat(where, ": ");
-    const size_t shift = strlen(where);
+    const size_t length = strlen(where), shift = length + 2;
+    memcpy(where + length, ": ", 3);
     memmove(failure_text + shift, failure_text, sizeof failure_text - shift);
     memcpy(failure_text, where, shift);
     failure_text[TEXT_BYTES - 1] = 0;

@@ -59,7 +59,10 @@ struct tally {
     int64_t rows, matching[ORDERS];
     int64_t blind;    /* rows that see nothing */
     int64_t bad_sums; /* sum is not a positive number */
-    char first_bad[96], first_blind[96], first_sum[96];
+    struct row_place {
+        int64_t batch, head, token;
+    } first_bad, first_blind, first_sum;
+    bool has_bad;
     double first_total; /* sum of P of the first bad row, as the data are declared */
 };
 
@@ -80,10 +83,9 @@ static void tally_row(const struct attention_problem *p, const struct attention_
                       struct tally *t)
 {
     const struct row_statistics row = attention_row_statistics(p, s, n, i);
-    char place[96];
-    snprintf(place, sizeof place, "(batch %" PRId64 ", head %" PRId64 ", token %" PRId64 ")", s->batch, n, i);
+    const struct row_place place = {s->batch, n, i};
     if (row.visible == 0) {
-        strcpy(t->blind++ ? place : t->first_blind, place);
+        t->first_blind = t->blind++ ? t->first_blind : place;
         return;
     }
     ++t->rows;
@@ -94,26 +96,36 @@ static void tally_row(const struct attention_problem *p, const struct attention_
         const bool is_good = normalises(&row, max, sum, &total);
         t->matching[k] += is_good;
         if (k == 0 && !(sum > 0)) {
-            strcpy(t->bad_sums++ ? place : t->first_sum, place);
+            t->first_sum = t->bad_sums++ ? t->first_sum : place;
         }
-        if (k == 0 && !is_good && !t->first_bad[0]) {
-            strcpy(t->first_bad, place);
+        if (k == 0 && !is_good && !t->has_bad) {
+            t->has_bad = true;
+            t->first_bad = place;
             t->first_total = total;
         }
     }
 }
 
-static void report_statistics(const struct attention_problem *p, const struct tally *t,
-                              const struct findings *findings)
+/* "(batch 1, head 0, token 17)" */
+static const char *place_text(const struct row_place *place, char text[96])
 {
+    snprintf(text, 96, "(batch %" PRId64 ", head %" PRId64 ", token %" PRId64 ")", place->batch, place->head,
+             place->token);
+    return text;
+}
+
+static void report_statistics(const struct tally *t, const struct findings *findings)
+{
+    char place[96];
     if (t->blind > 0) {
         add_finding(findings, SEVERITY_NOTE, "attenMask", "blind-rows",
                     "%" PRId64 " rows see no key, the first is %s: their gradients are zero", t->blind,
-                    t->first_blind);
+                    place_text(&t->first_blind, place));
     }
     if (t->bad_sums > 0) {
         add_finding(findings, SEVERITY_ERROR, "softmaxSum", "statistics",
-                    "%" PRId64 " sums are not positive, the first at %s", t->bad_sums, t->first_sum);
+                    "%" PRId64 " sums are not positive, the first at %s", t->bad_sums,
+                    place_text(&t->first_sum, place));
     }
     if (t->rows == 0 || t->matching[0] == t->rows) {
         return;
@@ -123,8 +135,8 @@ static void report_statistics(const struct attention_problem *p, const struct ta
             add_finding(findings, SEVERITY_ERROR, "softmaxMax", "statistics-order",
                         "softmaxMax/softmaxSum inconsistent, first bad %s: they normalise in the order %s (%" PRId64
                         " of %" PRId64 " rows), not in the device's order cann (%" PRId64 " rows)",
-                        t->first_bad, k == 1 ? "tnd, [T, N, 8]" : "ntd, [N, T, 8]", t->matching[k], t->rows,
-                        t->matching[0]);
+                        place_text(&t->first_bad, place), k == 1 ? "tnd, [T, N, 8]" : "ntd, [N, T, 8]",
+                        t->matching[k], t->rows, t->matching[0]);
             return;
         }
     }
@@ -132,10 +144,9 @@ static void report_statistics(const struct attention_problem *p, const struct ta
     add_finding(findings, is_all ? SEVERITY_WARNING : SEVERITY_ERROR, "softmaxMax", "statistics",
                 "softmaxMax/softmaxSum inconsistent, first bad %s: its P sum to %.4g, want 1; %" PRId64 " of %" PRId64
                 " rows normalise%s",
-                t->first_bad, t->first_total, t->matching[0], t->rows,
+                place_text(&t->first_bad, place), t->first_total, t->matching[0], t->rows,
                 is_all ? " (statistics merged over several chunks of keys, as in ring attention, look like this too)"
                        : "");
-    (void)p;
 }
 
 /* Every row up to a budget of pairs, beyond that every step-th. */
@@ -162,7 +173,7 @@ static void inspect_statistics(const struct attention_problem *p, const struct f
         }
     }
     progress_end();
-    report_statistics(p, &tally, findings);
+    report_statistics(&tally, findings);
 }
 
 /* --- mask ------------------------------------------------------------------------------------------------ */

@@ -16,7 +16,8 @@ static bool has_csv_table;
 const char *number_text(char text[32], double value)
 {
     if (isnan(value)) {
-        return strcpy(text, "nan");
+        memcpy(text, "nan", sizeof "nan");
+        return text;
     }
     snprintf(text, 32, "%.6g", value);
     return text;
@@ -180,6 +181,11 @@ void table_print(struct table *table)
     } else {
         print_text(table, names, count);
     }
+    table_discard(table);
+}
+
+void table_discard(struct table *table)
+{
     json_decref(table->rows);
     table->rows = NULL;
 }

@@ -25,6 +25,9 @@ void table_row(struct table *table, const char *types, ...);
 /* Text and CSV: prints it now. JSON: keeps it for table_finish. Frees. */
 void table_print(struct table *table);
 
+/* Frees without printing; harmless on a table that was printed. */
+void table_discard(struct table *table);
+
 /* Text only. */
 void table_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -330,7 +330,7 @@ char *npy_header(const struct tensor *tensor, size_t *bytes)
     header[MAGIC_BYTES] = 1;
     header[8] = (char)(used & 0xff);
     header[9] = (char)(used >> 8);
-    *bytes = (size_t)(FRAME + used);
+    *bytes = FRAME + (size_t)used;
     return header;
 }
 

@@ -73,8 +73,10 @@ static void stem_of(const char *path, char *stem, size_t bytes)
         *dot = 0;
     }
     for (char *c = stem; *c; ++c) {
-        const char one[2] = {*c, 0};
-        *c = c == stem || tensor_name_is_plain((const char[]){'a', one[0], 0}) ? *c : '_';
+        const char probe[] = {'a', *c, 0};
+        if (c != stem && !tensor_name_is_plain(probe)) {
+            *c = '_';
+        }
     }
 }
 
@@ -121,7 +123,7 @@ static bool read_notes_beside(const char *path, char **notes)
     if (beside) {
         char *name = realloc(beside, strlen(path) + sizeof ".json");
         beside = name ? name : beside;
-        strcpy(strrchr(beside, '.'), ".json");
+        memcpy(strrchr(beside, '.'), ".json", sizeof ".json");
         is_good = read_notes(beside, notes);
     }
     free(beside);

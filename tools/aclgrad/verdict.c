@@ -13,8 +13,7 @@ void verdict_begin(struct verdict *v, const struct verdict_options *options)
 {
     memset(v, 0, sizeof *v);
     v->options = options;
-    strcpy(v->passed, " ");
-    strcpy(v->wrong, " ");
+    v->passed[0] = v->wrong[0] = ' '; /* names have a space on both sides */
     table_init(&v->results, "results",
                options->has_problems
                    ? "tensor verdict elems bad max_error worst_ratio zero_percent standard worst_at reason problem"
@@ -161,17 +160,29 @@ static void note_pattern(struct verdict *v)
     }
 }
 
+/* The first of the kept maps, now the caller's. */
+static struct kept_map *take_map(void)
+{
+    struct kept_map *kept = kept_maps;
+    kept_maps = kept->next;
+    kept_maps_end = kept_maps ? kept_maps_end : &kept_maps;
+    return kept;
+}
+
+static void free_map(struct kept_map *kept)
+{
+    free(kept->name);
+    free(kept);
+}
+
 static void print_maps(void)
 {
     while (kept_maps) {
-        struct kept_map *kept = kept_maps;
+        struct kept_map *kept = take_map();
         table_line("\n%s", kept->name ? kept->name : "");
         error_map_print(&kept->map);
-        kept_maps = kept->next;
-        free(kept->name);
-        free(kept);
+        free_map(kept);
     }
-    kept_maps_end = &kept_maps;
 }
 
 static void print_part(struct table *table, const char *title)
@@ -180,7 +191,17 @@ static void print_part(struct table *table, const char *title)
         table_line("\n%s", title);
         table_print(table);
     } else {
-        json_decref(table->rows);
+        table_discard(table);
+    }
+}
+
+void verdict_discard(struct verdict *v)
+{
+    table_discard(&v->results);
+    table_discard(&v->worst);
+    table_discard(&v->findings);
+    while (kept_maps) {
+        free_map(take_map());
     }
 }
 

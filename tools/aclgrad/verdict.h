@@ -36,6 +36,9 @@ void verdict_missing(struct verdict *verdict, const char *name, const char *why)
 /* One more finding; tensor may be NULL. */
 void verdict_note(struct verdict *verdict, const char *tensor, const char *code, const char *text);
 
+/* Frees all without printing; the failure's report is the caller's. */
+void verdict_discard(struct verdict *verdict);
+
 /* Prints all and returns CLI_OK or CLI_CHECK_FAILED; nothing compared is a failure. */
 int verdict_end(struct verdict *verdict, const char *command);
 
