@@ -1,3 +1,4 @@
+/* labels: ci slow */
 /* Many sequences, long sequences, far addresses; work and workspace in proportion to what is asked; heads and dims that
  * were wrong elsewhere. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE */

@@ -501,10 +501,11 @@ static void dq_on_dy(void **state)
     attention_call_destroy(&joined);
 }
 
-/* dq in the memory of a mask whose bytes count. */
+/* dq in the memory of a mask whose bytes count: the first head's rows would be written where the others still read. */
 static void dq_on_the_mask(void **state)
 {
     const struct attention_case c = {.dtype = AG_FLOAT,
+                                     .n1 = 4,
                                      .d = 8,
                                      .mode = 1,
                                      .q_ends = {400},
