@@ -1,4 +1,4 @@
-/* labels: smoke ci */
+/* labels: smoke ci forks */
 /* A host program that forks: the child goes on with a run time that works, whatever the parent was doing. */
 #define _DEFAULT_SOURCE
 #include "support/refused.h"
