@@ -127,6 +127,7 @@ static struct attention_case random_case(struct test_random *random)
         c.q_ends[b] = q += test_random_between(random, 2, 30);
         c.kv_ends[b] = kv += test_random_between(random, 2, 40);
     }
+    c.mask_bytes = test_random_below(random, 2) ? TEST_MASK_RANDOM : TEST_MASK_HOLES;
     c.q_slack = test_random_below(random, 3);
     return c;
 }
@@ -171,6 +172,36 @@ static void merged_statistics_are_in_blocks(void **state)
         assert_int_equal(choose(&call), AG_SOFTMAX_CANN);
         attention_call_destroy(&call);
     }
+}
+
+/* Where every order fits it is the usual one; and a forward that is off by a thousandth is still recognised. */
+static void close_calls(void **state)
+{
+    struct attention_case c = {.dtype = AG_FLOAT, .n1 = 2, .d = 8, .q_ends = {5, 9}};
+    struct attention_call call;
+    (void)state;
+    attention_call_create(&call, &c);
+    test_tensor_fill_value(&call.q, 0);
+    test_tensor_fill_value(&call.k, 1);
+    for (int64_t at = 0; at < test_tensor_elems(&call.max); at += 8) { /* 4 or 5 keys: say 4.5 */
+        test_tensor_set(&call.max, at, 0);
+        test_tensor_set(&call.sum, at, 4.5);
+    }
+    assert_int_equal(choose(&call), AG_SOFTMAX_CANN); /* fits nowhere */
+    attention_call_destroy(&call);
+    c.q_ends[1] = 10;
+    attention_call_create(&call, &c);
+    test_tensor_fill_value(&call.q, 0);
+    attention_call_refresh(&call);
+    assert_int_equal(choose(&call), AG_SOFTMAX_CANN); /* five keys each: fits everywhere */
+    test_tensor_fill_normal(&call.q, &(struct test_random){4}, 1);
+    attention_call_refresh(&call);
+    for (int64_t at = 0; at < 20; ++at) {
+        call.doubles.sum[at] *= 1.001;
+    }
+    attention_call_store_statistics(&call, AG_SOFTMAX_TND);
+    assert_int_equal(choose(&call), AG_SOFTMAX_TND);
+    attention_call_destroy(&call);
 }
 
 /* What is found is what is used: gradients from statistics in [T, N] order, nothing forced. */
@@ -288,6 +319,7 @@ int main(void)
         cmocka_unit_test(the_other_declared_shape),
         cmocka_unit_test(the_order_is_found),
         cmocka_unit_test(merged_statistics_are_in_blocks),
+        cmocka_unit_test(close_calls),
         cmocka_unit_test(the_found_order_is_used),
         cmocka_unit_test(swapped_entries_are_noticed),
         cmocka_unit_test(bad_statistics_are_reported),

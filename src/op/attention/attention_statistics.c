@@ -190,9 +190,6 @@ static void probe_layouts(const struct attention_problem *p, int64_t busy, bool 
         }
         ++probes;
     }
-    if (probes == 0) {
-        fits[AG_SOFTMAX_TND] = fits[AG_SOFTMAX_NTD] = false;
-    }
 }
 
 static enum ag_softmax_layout decide(const struct attention_problem *p)
