@@ -8,7 +8,7 @@ enum { TEXT_BYTES = 1024 };
 static _Thread_local char failure_text[TEXT_BYTES];
 static _Thread_local enum cli_exit failure_code;
 
-bool cli_fail(enum cli_exit code, const char *format, ...)
+bool(cli_fail)(enum cli_exit code, const char *format, ...)
 {
     if (failure_code == CLI_OK) {
         va_list arguments;
@@ -20,7 +20,7 @@ bool cli_fail(enum cli_exit code, const char *format, ...)
     return false;
 }
 
-bool cli_fail_in(const char *format, ...)
+bool(cli_fail_in)(const char *format, ...)
 {
     char where[TEXT_BYTES / 2];
     va_list arguments;
