@@ -28,8 +28,7 @@ static void set_expert_groups(struct call *call, struct axes *axes)
     free(call->query_ends);
     call->query_ends = malloc((size_t)(call->expert_count + 1) * sizeof *call->query_ends);
     for (int64_t e = 0; call->query_ends && e < call->expert_count; ++e) {
-        const int64_t end = call->expert_ends[e] - begin;
-        call->query_ends[e] = end > 0 ? end : 0;
+        call->query_ends[e] = call->expert_ends[e] > begin ? call->expert_ends[e] - begin : 0;
     }
     if (call->query_ends) {
         axes->group = "expert";

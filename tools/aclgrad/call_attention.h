@@ -24,7 +24,6 @@ void release_attention(struct checked_attention *checked);
 /* As problem.softmax_layout, or, where that is AUTO, the order the data speak for. */
 enum ag_softmax_layout layout_of(const struct attention_problem *problem);
 
-/* Row r of [0, rows) of a pack belongs to no sequence, or has no visible column. */
 bool generate_attention(struct call *call, uint64_t seed, enum fidelity fidelity);
 bool imitate_attention(const struct call *call, struct tensor_set *values);
 bool inspect_attention(struct call *call, const struct findings *findings);

@@ -133,9 +133,8 @@ void tensor_destroy(struct tensor *tensor)
 {
     if (tensor->mapping) {
         munmap(tensor->mapping, tensor->mapping_bytes);
-    } else {
-        free(tensor->data);
     }
+    free(tensor->mapping ? NULL : tensor->data);
     free(tensor->name);
     memset(tensor, 0, sizeof *tensor);
 }
@@ -193,7 +192,9 @@ struct tensor *tensor_set_find(const struct tensor_set *set, const char *name)
 bool tensor_set_add(struct tensor_set *set, struct tensor *tensor)
 {
     struct tensor *items = NULL;
-    if (tensor_set_find(set, tensor->name)) {
+    if (!tensor->name) {
+        cli_fail(CLI_IO, "out of memory");
+    } else if (tensor_set_find(set, tensor->name)) {
         cli_fail(CLI_IO, "tensor '%s' appears twice", tensor->name);
     } else {
         items = realloc(set->items, (size_t)(set->count + 1) * sizeof *items);

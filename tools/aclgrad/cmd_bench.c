@@ -139,7 +139,7 @@ static bool bench_one(struct problem *problem, const struct peaks *peaks, struct
 
 static bool bench_all(struct problem_list *list, struct table *table)
 {
-    struct peaks peaks;
+    struct peaks peaks = {0};
     bool is_good = list->count > 0 || cli_fail(CLI_CHECK_FAILED, "no problem matched");
     is_good = is_good && (given.has_no_peak || peaks_measure(&peaks));
     for (int i = 0; is_good && i < list->count; ++i) {

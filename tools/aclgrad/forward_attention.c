@@ -78,7 +78,8 @@ struct forward {
     struct tensor *max, *sum, *out;
     enum ag_softmax_layout order;
     enum fidelity fidelity;
-    double *scratch; /* [lanes][max_key_len] */
+    double *scratch;      /* [lanes][max_key_len] */
+    int64_t *sequence_of; /* [T1] of each row; -1: of no sequence */
 };
 
 static void store_row(const struct forward *f, const struct attention_sequence *s, int64_t n, int64_t i,
@@ -132,16 +133,30 @@ static void forward_row(const struct forward *f, const struct attention_sequence
     store_row(f, s, n, i, &row);
 }
 
-/* One item is a sequence and a head. */
-static void forward_item(void *context, int64_t item, int lane)
+/* One item is a row of the pack, with all its heads. */
+static void forward_item(void *context, int64_t row, int lane)
 {
     const struct forward *f = context;
-    const struct attention_sequence *s = &f->p->sequences[item / f->p->query_heads];
     double *scratch = f->scratch + (int64_t)lane * f->p->max_key_len;
-    for (int64_t i = 0; i < s->query_len; ++i) {
-        forward_row(f, s, item % f->p->query_heads, i, scratch);
+    for (int64_t n = 0; f->sequence_of[row] >= 0 && n < f->p->query_heads; ++n) {
+        const struct attention_sequence *s = &f->p->sequences[f->sequence_of[row]];
+        forward_row(f, s, n, row - s->query_begin, scratch);
     }
-    progress_step(s->query_len);
+    progress_step(1);
+}
+
+static int64_t *map_rows(const struct attention_problem *p)
+{
+    int64_t *sequence_of = malloc((size_t)(p->query_rows + 1) * sizeof *sequence_of);
+    for (int64_t row = 0; sequence_of && row < p->query_rows; ++row) {
+        sequence_of[row] = -1;
+    }
+    for (int64_t b = 0; sequence_of && b < p->sequence_count; ++b) {
+        for (int64_t i = 0; i < p->sequences[b].query_len; ++i) {
+            sequence_of[p->sequences[b].query_begin + i] = b;
+        }
+    }
+    return sequence_of;
 }
 
 bool forward_attention(struct call *call, const struct attention_problem *p, enum fidelity fidelity)
@@ -160,12 +175,14 @@ bool forward_attention(struct call *call, const struct attention_problem *p, enu
     }
     f.order = orders[order];
     f.scratch = malloc((size_t)(lanes * p->max_key_len + 1) * sizeof(double));
-    if (!f.scratch) {
-        return cli_fail(CLI_USAGE, "out of memory");
+    f.sequence_of = map_rows(p);
+    const bool is_good = f.scratch && f.sequence_of;
+    if (is_good) {
+        progress_begin("forward pass", p->query_rows);
+        ag_parallel_for(lanes, p->query_rows, forward_item, &f);
+        progress_end();
     }
-    progress_begin("forward pass", p->query_rows * p->query_heads);
-    ag_parallel_for(lanes, p->sequence_count * p->query_heads, forward_item, &f);
-    progress_end();
     free(f.scratch);
-    return true;
+    free(f.sequence_of);
+    return is_good || cli_fail(CLI_USAGE, "out of memory");
 }
