@@ -23,7 +23,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-TIMEOUT_S = 90
+UNCHANGED_TIMEOUT_S = 900  # for a test of the unchanged tree; a mutant gets ten times what that took, and 30 s
 
 # The test programs of a group, as tests/<folder>/<name>.
 GROUPS = {
@@ -85,9 +85,9 @@ class Tree:
     def make(self, jobs, *targets):
         return self.run(["ninja", "-C", self.build, f"-j{jobs}", *targets])
 
-    def passes(self, program):
+    def passes(self, program, timeout_s):
         try:
-            return self.run([self.build / "tests" / program], timeout=TIMEOUT_S, cwd=self.build,
+            return self.run([self.build / "tests" / program], timeout=timeout_s, cwd=self.build,
                             env=dict(os.environ, ACLGRAD_TEST_EFFORT="3")).returncode == 0
         except subprocess.TimeoutExpired:
             return False
@@ -113,13 +113,13 @@ def measure(tree, tests):
     seconds = {}
     for test in tests:
         began = time.monotonic()
-        if not tree.passes(program(test)):
+        if not tree.passes(program(test), UNCHANGED_TIMEOUT_S):
             sys.exit(f"{test} fails before anything is changed")
         seconds[test] = time.monotonic() - began
     return seconds
 
 
-def judge(tree, mutation, tests):
+def judge(tree, mutation, tests, seconds):
     """What became of the mutant: (verdict, how)."""
     path = tree.path / mutation.path
     original = path.read_text()
@@ -129,7 +129,7 @@ def judge(tree, mutation, tests):
             built = tree.make(1, program(test))
             if built.returncode != 0:
                 return "DOES NOT BUILD", next((l for l in built.stdout.splitlines() if "error:" in l), "")
-            if not tree.passes(program(test)):
+            if not tree.passes(program(test), 30 + 10 * seconds[test]):
                 return "killed", test
         return "SURVIVED", ""
     finally:
@@ -160,7 +160,7 @@ def run_all(mutations, workers):
             tree = free.get()
             began = time.monotonic()
             mine = [t for t in tests if t in find_tests({mutation.group})]
-            verdict, how = judge(tree, mutation, mine)
+            verdict, how = judge(tree, mutation, mine, seconds)
             free.put(tree)
             print(f"{verdict:9} {time.monotonic() - began:5.0f} s  [{mutation.group}] {mutation.what}"
                   f"  {how}", flush=True)
