@@ -29,9 +29,9 @@ struct ag_matrix {
 struct ag_multiply {
     const uint32_t *a;      /* [panels][depth][lanes] */
     int64_t a_panel_stride; /* words from one panel to the next; >= depth * lanes */
-    int64_t a_word_stride;  /* words from one contraction step to the next; 0: lanes. With rows of words (pair == 1) as
+    int64_t a_word_stride; /* words from one contraction step to the next; 0: lanes. With rows of words (pair == 1) as
                              * they are, this is their stride and a_panel_stride is lanes */
-    const uint32_t *b;      /* word (r, w) at b[r * b_row_stride + w * b_word_stride] */
+    const uint32_t *b;     /* word (r, w) at b[r * b_row_stride + w * b_word_stride] */
     int64_t b_row_stride, b_word_stride;
     float *c; /* element (r, l) at c[r * c_row_stride + l]; written up to cols rounded up to a vector */
     int64_t c_row_stride;

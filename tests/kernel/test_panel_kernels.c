@@ -372,7 +372,8 @@ static void check_row_major_a(const struct subject *s, int64_t rows, int64_t col
     memcpy(result.data, p.c.data, p.c.bytes);
     for (int64_t w = 0; w < depth; ++w) {
         for (int64_t l = 0; l < p.written; ++l) {
-            ((uint32_t *)row_major.data)[w * stride + l] = p.m.a[l / lanes * p.m.a_panel_stride + w * lanes + l % lanes];
+            ((uint32_t *)row_major.data)[w * stride + l] =
+                p.m.a[l / lanes * p.m.a_panel_stride + w * lanes + l % lanes];
         }
     }
     struct ag_multiply m = p.m;

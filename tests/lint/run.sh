@@ -10,7 +10,7 @@ tracked() { git ls-files "$@"; }
 
 check_format() { tracked '*.c' '*.h' '*.inc' '*.cpp' '*.hpp' | xargs clang-format --dry-run -Werror; }
 check_scripts() { { tracked '*.sh' && echo .ci/run; } | xargs shellcheck; }
-check_layers() { tests/lint/layers.sh; }
+check_layers() { tests/lint/layers.sh && tests/lint/docs.sh; }
 check_figures() { tests/lint/figures.sh; }
 check_manual() { tracked 'docs/man/*.[1-9]' | xargs -r mandoc -T lint -W warning; }
 
@@ -22,7 +22,7 @@ check_tidy() {
 }
 check_cppcheck() {
     database && cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 --project=build/compile_commands.json \
-        --file-filter="*src/*" --enable=warning,portability --suppress=preprocessorErrorDirective --suppress=invalidFunctionArg -j "$(nproc)"
+        --file-filter="*src/*" --enable=warning --suppress=preprocessorErrorDirective --suppress=invalidFunctionArg -j "$(nproc)"
 }
 
 [ "$#" != 0 ] || set -- format scripts layers figures manual tidy cppcheck
