@@ -42,7 +42,9 @@
  *     qStartIdxOptional, kvStartIdxOptional, innerPrecise   accepted and ignored
  *     scaleValue               any, used as a float; 1/sqrt(D + Dr) is not derived
  *     keepProb                 1
- *     preTokens, nextTokens    any int64; the window of sparse modes 0, 4, 7, 8
+ *     preTokens, nextTokens    the window of sparse modes 0, 4, 7, 8; any int64 in the others and without a mask. Their sum is
+ *                              above 0, and for every sequence (modes 7, 8: that of the band) with queries and keys
+ *                              mode 0: preTokens >= -Skv, nextTokens >= -Sq; modes 4, 7, 8: preTokens >= -Sq, nextTokens >= -Skv
  *     headNum                  N1
  *     inputLayout              "TND"; not kept
  *     sparseMode               i sees j when (d = Skv - Sq)
@@ -67,7 +69,7 @@
  * Phase 1 returns 0; 161001 a needed pointer is null; 161002 any other fault; 561101 out of memory. aclGetRecentErrMsg names
  * the argument, what it got and what it wanted. A failed phase 1 writes neither *workspaceSize nor *executor; lists, string
  * and tensors may be destroyed behind it. Phase 2 returns 0; 161001 executor, needed workspace or a tensor's memory null;
- * 161002 executor used up or foreign, workspace too small; 361001 an output was moved onto an input since phase 1: nothing is
+ * 161002 executor used up or foreign, workspace too small; 107017 not a stream (and what acl_rt.h says of streams); 361001 an output was moved onto an input since phase 1: nothing is
  * written then. If dqOut, dkOut and dvOut all have no elements the call is a success of workspace 0.
  *
  * Deterministic: the same bits for any number of threads, strides and addresses, and for a sequence in any pack. Accuracy:

@@ -44,8 +44,8 @@
  * Phase 1 returns 0; 161001 a required pointer is null; 161002 any other fault; 561101 out of memory. aclGetRecentErrMsg
  * names the argument, what it got and what it wanted. A failed phase 1 writes neither *workspaceSize nor *executor.
  * Phase 2 returns 0; 161001 executor, needed workspace or a tensor's memory null; 161002 executor used up or foreign,
- * workspace too small, outputs that overlap, prefix sums that fall or leave the tensor: nothing is written then. An empty
- * query is a success of workspace 0, and phase 2 zeroes dkOut.
+ * workspace too small, outputs that overlap, prefix sums that fall or leave the tensor; 107017 not a stream (and what
+ * acl_rt.h says of streams): nothing is written then. An empty query is a success of workspace 0, and phase 2 zeroes dkOut.
  *
  * Deterministic: the same bits for any number of threads, strides and addresses, and for a sequence in any pack.
  * Accuracy: sums in float, one rounding at the end; for BF16 weights * dy is rounded to BF16 as well. Thread-safe.

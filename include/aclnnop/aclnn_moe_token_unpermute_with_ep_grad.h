@@ -24,13 +24,14 @@
  * Arguments (in; any strides and offset, format ND or another row-major one):
  *     unpermutedTokensGrad    [T, H] BF16, FLOAT16 or FLOAT: the token type
  *     sortedIndices           [N] INT32; any value, one outside the window means "not on this rank"
- *     permutedTokensOptional  [R, H] token type; needed with probs, may be null without
+ *     permutedTokensOptional  [R, H] token type; needed with probs, may be null without; R = 0 only if the window is empty
  *     probsOptional           [T, K] BF16, FLOAT16 or FLOAT, independent of the token type; null: all weights are 1
  *     paddedMode              false
  *     restoreShapeOptional    accepted and ignored
  *     rangeOptional           {lo, hi}; a negative value counts from the end, then both are moved into [0, N]; lo == hi is
  *                             an empty window (a rank without tokens). Null or without values: the whole order
- *     topkNum                 K where probs are null; accepted and ignored otherwise. 1 to 512
+ *     topkNum                 K where probs are null; accepted and ignored otherwise. K is 1 to 512
+ *                             (ACLGRAD_LIMITS=extended, aclgrad_set_limits: any)
  * (out; contiguous, overlapping no input and not each other):
  *     permutedTokensGradOut   [R', H] token type, R' >= min(hi - lo, R)
  *     probsGradOut            [T, K] type of probs; required, but without probs neither touched nor compared
@@ -39,7 +40,8 @@
  * output that is strided or overlaps, paddedMode; 561002 shapes, topkNum, range that do not fit together, permutedTokens
  * not of the token type; 561101 out of memory. aclGetRecentErrMsg names the argument, what it got and what it wanted. A
  * failed phase 1 writes neither *workspaceSize nor *executor. Phase 2 returns 0; 161001 executor, needed workspace or a
- * tensor's memory null; 161002 executor used up or foreign, workspace too small, outputs that overlap; it needs none
+ * tensor's memory null; 161002 executor used up or foreign, workspace too small, outputs that overlap; 107017 not a
+ * stream (and what acl_rt.h says of streams); it needs none
  * of the tensors and arrays any more, only their memory.
  *
  * Deterministic: the same bits for any number of threads, strides and addresses. Of several slots with one row the

@@ -135,7 +135,9 @@ static ag_status check_memory(const struct executor *executor)
 static ag_status check_run(const struct ag_operator *op, const struct executor *executor, const void *workspace,
                            uint64_t workspace_size)
 {
-    AG_REQUIRE(executor->op == op, INVALID, "executor: made by %sGetWorkspaceSize", executor->op->name);
+    AG_REQUIRE(executor->op == op, INVALID,
+               "executor: made by %sGetWorkspaceSize, want one made by %sGetWorkspaceSize", executor->op->name,
+               op->name);
     AG_REQUIRE(workspace || executor->workspace_bytes == 0, NULLPTR, "workspace: null, want %" PRIu64 " bytes",
                executor->workspace_bytes);
     AG_REQUIRE(workspace_size >= executor->workspace_bytes, INVALID,
@@ -172,7 +174,7 @@ static ag_status submit(struct executor *executor, void *workspace, aclrtStream 
 ag_status ag_executor_run(const struct ag_operator *op, void *workspace, uint64_t workspace_size,
                           aclOpExecutor *handle, aclrtStream stream)
 {
-    AG_REQUIRE(handle, NULLPTR, "executor: null");
+    AG_REQUIRE(handle, NULLPTR, "executor: null, want one from phase 1");
     struct executor *executor = ag_handle_get(AG_HANDLE_EXECUTOR, handle);
     if (executor && !executor->is_repeatable) {
         executor = ag_handle_remove(AG_HANDLE_EXECUTOR, handle); /* consumed, whatever happens */
@@ -192,7 +194,7 @@ ag_status ag_executor_run(const struct ag_operator *op, void *workspace, uint64_
 
 static ag_status find(aclOpExecutor *handle, struct executor **executor)
 {
-    AG_REQUIRE(handle, INNER_NULLPTR, "executor: null");
+    AG_REQUIRE(handle, INNER_NULLPTR, "executor: null, want one from phase 1");
     *executor = ag_handle_get(AG_HANDLE_EXECUTOR, handle);
     AG_REQUIRE(*executor, INVALID, "executor: got %s, want a live executor", ag_handle_describe(handle));
     return AG_OK;

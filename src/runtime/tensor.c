@@ -336,6 +336,6 @@ ag_status ag_require_dtype(ag_status status, const struct ag_view *view, const c
     if (view->dtype == dtype) {
         return AG_OK;
     }
-    return ag_fail(status, "%s: dtype %s, want %s%s%s", argument, ag_dtype_name(view->dtype), ag_dtype_name(dtype),
-                   reason[0] ? " " : "", reason);
+    return ag_fail(status, "%s: dtype %s, want %s%s%s%s", argument, ag_dtype_name(view->dtype), ag_dtype_name(dtype),
+                   reason[0] ? " (" : "", reason, reason[0] ? ")" : "");
 }

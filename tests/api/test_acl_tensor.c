@@ -334,7 +334,7 @@ static void requirements(void **state)
     view.format = ACL_FORMAT_FRACTAL_NZ;
     REFUSED(161002, ag_require_row_major(&view, "key"), "key: format number 29, want ND or another row-major one");
     DONE(ag_require_dtype(AG_INVALID, &view, "key", AG_FLOAT, ""));
-    REFUSED(161002, ag_require_dtype(AG_INVALID, &view, "key", AG_BF16, "(that of query)"),
+    REFUSED(161002, ag_require_dtype(AG_INVALID, &view, "key", AG_BF16, "that of query"),
             "key: dtype FLOAT, want BF16 (that of query)");
     DONE(aclDestroyTensor(tensor));
 }

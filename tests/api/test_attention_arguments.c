@@ -113,6 +113,21 @@ static void set_dim(struct fixture *f, int64_t dim)
     a->dk = BF16(T2, N2, dim);
 }
 
+/* Without rope, whose rows would be compared first. */
+static void set_rows(struct fixture *f, int64_t query_rows, int64_t key_rows)
+{
+    struct attention_args *a = f->a;
+    drop_rope(a);
+    a->query = BF16(query_rows, N1, D);
+    a->dq = BF16(query_rows, N1, D);
+    a->dy = BF16(query_rows, N1, DV);
+    a->attention_in = BF16(query_rows, N1, DV);
+    a->key = BF16(key_rows, N2, D);
+    a->dk = BF16(key_rows, N2, D);
+    a->value = BF16(key_rows, N2, DV);
+    a->dv = BF16(key_rows, N2, DV);
+}
+
 static void set_value_dim(struct fixture *f, int64_t dim)
 {
     struct attention_args *a = f->a;
@@ -441,6 +456,20 @@ static void every_row(void **state)
     assert_true(rows > 110);
 }
 
+/* Not among the rows: with so many rows the rules about lengths could not be broken. */
+static void more_rows_than_memory_are_refused_at_once(void **state)
+{
+    struct fixture *f = *state;
+    open_fixture(f);
+    set_rows(f, INT64_C(2147483649), T2);
+    assert_int_equal(attention_call_phase1(&f->call), 161002);
+    test_assert_message("query: ", "2147483649 rows", "at most 2147483648", NULL);
+    set_rows(f, T1, INT64_C(2147483649));
+    assert_int_equal(attention_call_phase1(&f->call), 161002);
+    test_assert_message("keyIn: ", "2147483649 rows", "at most 2147483648", NULL);
+    close_fixture(f);
+}
+
 static void the_valid_call_is_accepted(void **state)
 {
     struct fixture *f = *state;
@@ -524,6 +553,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_valid_call_is_accepted),
         cmocka_unit_test(every_row),
+        cmocka_unit_test(more_rows_than_memory_are_refused_at_once),
         cmocka_unit_test(the_earlier_fault_is_told),
     };
     return cmocka_run_group_tests(tests, make_fixture, NULL);

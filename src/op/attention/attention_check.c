@@ -13,6 +13,9 @@ enum { AXIS_ROW, AXIS_HEAD, AXIS_DIM, AXES };
 
 enum { STATISTIC_LANES = 8, ROPE_DIM_MULTIPLE = 8 };
 
+/* Phase 1 counts row tiles one by one: more rows than memory could hold must not keep it busy for minutes. */
+#define MOST_ROWS ((int64_t)1 << 31)
+
 enum {
     MODE_DEFAULT = 0,
     MODE_ALL = 1,
@@ -293,6 +296,10 @@ static ag_status check_heads(const struct checker *c)
     AG_REQUIRE(p->query_heads % p->key_heads == 0, INVALID,
                "keyIn: %" PRId64 " heads, want a divisor of N = %" PRId64 " (that of query)", p->key_heads,
                p->query_heads);
+    AG_REQUIRE(p->query_rows <= MOST_ROWS, INVALID, "query: %" PRId64 " rows, want at most %" PRId64, p->query_rows,
+               MOST_ROWS);
+    AG_REQUIRE(p->key_rows <= MOST_ROWS, INVALID, "keyIn: %" PRId64 " rows, want at most %" PRId64, p->key_rows,
+               MOST_ROWS);
     AG_REQUIRE(p->dim <= c->limits->dim, INVALID,
                "query: last dim %" PRId64 ", want at most %" PRId64 " (ACLGRAD_LIMITS=extended lifts this)", p->dim,
                c->limits->dim);

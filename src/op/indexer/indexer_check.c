@@ -34,9 +34,9 @@ static ag_status check_types(const struct indexer_limits *limits, struct indexer
     AG_REQUIRE(dtype == AG_FLOAT16 || dtype == AG_BF16 || (dtype == AG_FLOAT && limits->has_float32), INVALID,
                "query: dtype %s, want FLOAT16 or BF16%s", ag_dtype_name(dtype),
                limits->has_float32 ? " or FLOAT" : "");
-    AG_TRY(ag_require_dtype(AG_INVALID, &p->key, "key", dtype, "(that of query)"));
-    AG_TRY(ag_require_dtype(AG_INVALID, &p->dy, "dy", dtype, "(that of query)"));
-    AG_TRY(ag_require_dtype(AG_INVALID, &p->weights, "weights", dtype, "(that of query)"));
+    AG_TRY(ag_require_dtype(AG_INVALID, &p->key, "key", dtype, "that of query"));
+    AG_TRY(ag_require_dtype(AG_INVALID, &p->dy, "dy", dtype, "that of query"));
+    AG_TRY(ag_require_dtype(AG_INVALID, &p->weights, "weights", dtype, "that of query"));
     p->elem = ag_elem_of(dtype);
     return AG_OK;
 }
@@ -76,13 +76,14 @@ static ag_status check_query_and_key(const struct indexer_limits *limits, struct
     AG_REQUIRE(key[-2] == 1, INVALID, "key: %" PRId64 " heads, want 1", key[-2]);
     AG_REQUIRE(query[-1] >= limits->dim_min && query[-1] <= limits->dim_max, INVALID,
                "query: head dim %" PRId64 ", want %" PRId64 "%s", query[-1], limits->dim_min,
-               limits->dim_min < limits->dim_max ? " or more" : "");
+               limits->dim_min < limits->dim_max ? " or more" : " (ACLGRAD_LIMITS=extended lifts this)");
     AG_REQUIRE(key[-1] == query[-1], INVALID, "key: head dim %" PRId64 ", want %" PRId64 " (that of query)", key[-1],
                query[-1]);
     AG_REQUIRE(p->is_packed || p->key.dims[0] == p->query.dims[0], INVALID,
                "key: batch %" PRId64 ", want %" PRId64 " (that of query)", p->key.dims[0], p->query.dims[0]);
     AG_REQUIRE(query[-2] >= 1 && query[-2] <= limits->heads_max, INVALID,
-               "query: %" PRId64 " heads, want 1 to %" PRId64, query[-2], limits->heads_max);
+               "query: %" PRId64 " heads, want 1 to %" PRId64 " (ACLGRAD_LIMITS=extended lifts this)", query[-2],
+               limits->heads_max);
     p->heads = query[-2];
     p->dim = query[-1];
     p->rows = p->is_packed ? p->query.dims[0] : p->query.dims[0] * p->query.dims[1];
@@ -115,7 +116,8 @@ static ag_status check_sizes(const struct indexer_limits *limits, struct indexer
                ag_shape_text(got, p->key.rank, p->key.dims));
     p->topk = p->dy.rank ? p->dy.dims[p->dy.rank - 1] : 0;
     AG_REQUIRE(p->topk >= 1 && p->topk <= limits->topk_max, INVALID,
-               "dy: shape %s, want a last dim (the slots of a row) of 1 to %" PRId64,
+               "dy: shape %s, want a last dim (the slots of a row) of 1 to %" PRId64
+               " (ACLGRAD_LIMITS=extended lifts this)",
                ag_shape_text(got, p->dy.rank, p->dy.dims), limits->topk_max);
     AG_REQUIRE(!p->is_packed || !p->query_lengths.present || ag_view_elems(&p->query_lengths) > 0, INVALID,
                "actualSeqQLenOptional: got 0 entries, want at least 1");
@@ -214,9 +216,9 @@ static ag_status check_output(const struct ag_view *output, const char *argument
 
 static ag_status check_outputs(const struct indexer_problem *p)
 {
-    AG_TRY(check_output(&p->dq, "dqOut", &p->query, "(that of query)"));
-    AG_TRY(check_output(&p->dk, "dkOut", &p->key, "(that of key)"));
-    return check_output(&p->dweights, "dweightsOut", &p->weights, "(that of weights)");
+    AG_TRY(check_output(&p->dq, "dqOut", &p->query, "that of query"));
+    AG_TRY(check_output(&p->dk, "dkOut", &p->key, "that of key"));
+    return check_output(&p->dweights, "dweightsOut", &p->weights, "that of weights");
 }
 
 enum { OPERANDS = 10, FIRST_OUTPUT = 7 };

@@ -152,7 +152,8 @@ static ag_status check_sizes(struct moe_problem *p, int64_t topk_num)
     p->topk = p->probs.present ? p->probs.dims[1] : topk_num;
     AG_REQUIRE(p->tokens > 0, TILING, "unpermutedTokensGrad: got 0 tokens (dim 0), want at least 1");
     AG_REQUIRE(p->hidden > 0, TILING, "unpermutedTokensGrad: got hidden size 0 (dim 1), want at least 1");
-    AG_REQUIRE(p->topk >= 1 && p->topk <= most_topk, TILING, "%s: got %" PRId64 ", want 1 to %" PRId64,
+    AG_REQUIRE(p->topk >= 1 && p->topk <= most_topk, TILING,
+               "%s: got %" PRId64 ", want 1 to %" PRId64 " (ACLGRAD_LIMITS=extended lifts this)",
                p->probs.present ? "probsOptional: dim 1 (experts per token)" : "topkNum", p->topk, most_topk);
     AG_REQUIRE(p->slots > 0, TILING, "sortedIndices: got 0 entries, want tokens * topk = %" PRId64 " * %" PRId64,
                p->tokens, p->topk);
@@ -217,7 +218,8 @@ static ag_status check_rows(struct moe_problem *p)
     const int64_t given = p->permuted_tokens.present ? p->permuted_tokens.dims[0] : window;
     int64_t elems;
     AG_REQUIRE(given > 0 || window == 0, TILING,
-               "permutedTokensOptional: got 0 rows, want up to %" PRId64 " for the window [%" PRId64 ", %" PRId64 ")",
+               "permutedTokensOptional: got 0 rows, want at least 1, at most %" PRId64 " for the window [%" PRId64
+               ", %" PRId64 ")",
                window, p->window_begin, p->window_end);
     p->local_rows = given < window ? given : window;
     p->out_rows = p->permuted_tokens_grad.dims[0];
