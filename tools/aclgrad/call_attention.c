@@ -47,7 +47,7 @@ static const char *layout_text(const struct problem *problem)
     static const char *const words[][2] = {
         {"tnd", "TND"}, {"bsh", "BSH"}, {"sbh", "SBH"}, {"bsnd", "BSND"}, {"bnsd", "BNSD"}};
     int i = 0;
-    while (!problem_is(problem, "layout", words[i][0])) {
+    while (i < 4 && !problem_is(problem, "layout", words[i][0])) {
         ++i;
     }
     return words[i][1];

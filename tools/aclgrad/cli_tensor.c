@@ -120,12 +120,15 @@ bool tensor_create(struct tensor *tensor, const char *name, int dtype, int rank,
         return cli_fail(CLI_USAGE, "%s: %s %s is more than this machine's memory", name,
                         ag_shape_text(shape, rank, dims), dtype_word(dtype));
     }
-    tensor->name = strdup(name);
-    tensor->data = calloc((size_t)bytes + 1, 1); /* large ones come as untouched pages */
-    if (!tensor->name || !tensor->data) {
-        tensor_destroy(tensor);
+    char *copy = strdup(name);
+    void *data = calloc((size_t)bytes + 1, 1); /* large ones come as untouched pages */
+    if (!copy || !data) {
+        free(copy);
+        free(data);
         return cli_fail(CLI_USAGE, "%s: out of memory", name);
     }
+    tensor->name = copy;
+    tensor->data = data;
     return true;
 }
 

@@ -170,7 +170,7 @@ bool forward_attention(struct call *call, const struct attention_problem *p, enu
                         .sum = tensor_set_find(&call->inputs, "softmaxSum"),
                         .out = tensor_set_find(&call->inputs, "attentionIn")};
     int order = 0;
-    while (!problem_is(&call->problem, "order", words[order])) {
+    while (order < 2 && !problem_is(&call->problem, "order", words[order])) {
         ++order;
     }
     f.order = orders[order];
