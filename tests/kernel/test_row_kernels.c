@@ -114,6 +114,32 @@ static void all_boundaries_store_to_nearest_even(void **state)
     free(values);
 }
 
+/* Whatever its payload: rounding up the all-ones one would carry into the sign and leave a zero. */
+static void a_nan_stays_one(void **state)
+{
+    (void)state;
+    static const uint32_t payloads[] = {0x7fc00000, 0x7fffffff, 0xffffffff, 0x7f800001, 0x7fff8000, 0xff80ffff};
+    enum { COUNT = sizeof payloads / sizeof *payloads, COLS = 33 };
+    TEST_EACH_ISA (isa) {
+        for (int elem = 0; elem < AG_ELEM_COUNT; ++elem) {
+            float values[COUNT * COLS];
+            uint32_t to[COUNT * COLS];
+            const struct ag_matrix matrix = {
+                .data = to, .rows = COUNT, .cols = COLS, .row_stride = COLS, .col_stride = 1};
+            for (int i = 0; i < COUNT * COLS; ++i) {
+                memcpy(&values[i], &payloads[i % COUNT], sizeof values[i]);
+            }
+            ag_kernels_for(isa)->rows[elem].store(&matrix, values, COLS, 1.0f);
+            for (int i = 0; i < COUNT * COLS; ++i) {
+                if (!isnan(ag_elem_load((enum ag_elem)elem, to, i))) {
+                    fail_msg("%s, element type %d: NaN 0x%08x is stored as a number", ag_isa_name(isa), elem,
+                             payloads[i % COUNT]);
+                }
+            }
+        }
+    }
+}
+
 /* --- any strides ----------------------------------------------------------------------------------------- */
 
 struct stride_row {
@@ -249,6 +275,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_16_bit_values_load),
         cmocka_unit_test(all_boundaries_store_to_nearest_even),
+        cmocka_unit_test(a_nan_stays_one),
         cmocka_unit_test(any_strides_and_lengths),
     };
     return cmocka_run_group_tests_name("row kernels", tests, NULL, NULL);

@@ -396,6 +396,43 @@ static void statistics_of_blind_rows(void **state)
     }
 }
 
+/* Rows that see nothing, between rows that see something: their query, dy and attentionIn reach no sum, in no table. */
+static void garbage_in_blind_rows(void **state)
+{
+    (void)state;
+    TEST_EACH_ISA (isa) {
+        test_configure(1, isa, AG_LIMITS_DOCUMENTED);
+        EACH_DTYPE(t)
+        {
+            const struct attention_case c = {.dtype = dtypes[t],
+                                             .n1 = 2,
+                                             .d = 16,
+                                             .mode = 1,
+                                             .q_ends = {33, 70},
+                                             .kv_ends = {20, 71},
+                                             .mask_shape = TEST_MASK_SS,
+                                             .mask_bytes = TEST_MASK_HOLES};
+            struct attention_call call, clean;
+            attention_call_create(&call, &c);
+            attention_call_create(&clean, &c);
+            for (int64_t at = 0; at < 70 * 2 * 16; ++at) {
+                const int64_t row = at / 32, i = row < 33 ? row : row - 33;
+                if (i % 5 == 2) {
+                    test_tensor_set(&call.q, at, at % 2 ? INFINITY : NAN);
+                    test_tensor_set(&call.dy, at, at % 3 ? -INFINITY : NAN);
+                    test_tensor_set(&call.out, at, NAN);
+                }
+            }
+            attention_call_run(&call);
+            attention_call_run(&clean);
+            attention_call_assert_same(&call, &clean);
+            attention_call_destroy(&call);
+            attention_call_destroy(&clean);
+        }
+    }
+    ag_config_reload();
+}
+
 static void everything_hidden(void **state)
 {
     (void)state;
@@ -582,6 +619,7 @@ int main(void)
         cmocka_unit_test(hidden_overflow),
         cmocka_unit_test(hidden_garbage_keys),
         cmocka_unit_test(statistics_of_blind_rows),
+        cmocka_unit_test(garbage_in_blind_rows),
         cmocka_unit_test(everything_hidden),
         cmocka_unit_test(no_mask_is_a_mask_of_zeros),
         cmocka_unit_test(late_mask_columns),
