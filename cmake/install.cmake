@@ -13,7 +13,6 @@ foreach(folder acl aclgrad aclnn aclnnop opdev)
   install(DIRECTORY include/${folder} DESTINATION ${AG_HEADERS} FILES_MATCHING PATTERN "*.h")
 endforeach()
 install(DIRECTORY include/compat/ DESTINATION ${AG_COMPAT_HEADERS} OPTIONAL FILES_MATCHING PATTERN "*.h")
-install(FILES docs/man/aclgrad.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(TARGETS aclgrad_shared aclgrad_static EXPORT aclgradTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${AG_HEADERS} ${AG_HEADERS}/aclnn ${AG_HEADERS}/aclnnop)
