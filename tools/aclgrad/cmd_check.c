@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answers.h"
 #include "cli.h"
 #include "options.h"
 #include "problem_source.h"
@@ -75,27 +76,6 @@ static const struct argp check_argp = {options,
 
 /* --- one problem ----------------------------------------------------------------------------------------- */
 
-struct results {
-    struct tensor_set fast, values, bounds, device;
-};
-
-static void destroy_results(struct results *r)
-{
-    tensor_set_destroy(&r->fast);
-    tensor_set_destroy(&r->values);
-    tensor_set_destroy(&r->bounds);
-    tensor_set_destroy(&r->device);
-}
-
-static bool compute(const struct call *call, struct results *r)
-{
-    progress_begin("check", 0);
-    const bool is_good = call_run(call, &r->fast) && operation_of(call)->define(call, &r->values, &r->bounds) &&
-                         (!given.rounding || operation_of(call)->imitate(call, &r->device));
-    progress_end();
-    return is_good;
-}
-
 static void note_repro(struct verdict *verdict, const char *text)
 {
     char repro[1024];
@@ -103,7 +83,7 @@ static void note_repro(struct verdict *verdict, const char *text)
     verdict_note(verdict, NULL, "repro", repro);
 }
 
-static bool judge(struct call *call, const struct results *r, struct verdict *verdict)
+static bool judge(struct call *call, const struct answers *r, struct verdict *verdict)
 {
     struct standard standard;
     const int failed = verdict->failed;
@@ -125,10 +105,11 @@ static bool judge(struct call *call, const struct results *r, struct verdict *ve
 static bool check_one(struct problem *problem, struct verdict *verdict, struct rounding_report *rounding)
 {
     struct call call = {0};
-    struct results results = {0};
+    struct answers results = {0};
     char *text = problem_print(problem);
     verdict->problem = text;
-    const bool is_good = text && call_generate(&call, problem, FIDELITY_EXACT) && compute(&call, &results) &&
+    const bool is_good = text && call_generate(&call, problem, FIDELITY_EXACT) &&
+                         answers_compute(&results, &call, "check", given.rounding != NULL) &&
                          judge(&call, &results, verdict);
     if (is_good && given.rounding) {
         rounding_compare(rounding, &results.fast, &results.device, &results.values, &results.bounds, text);
@@ -136,7 +117,7 @@ static bool check_one(struct problem *problem, struct verdict *verdict, struct r
     if (!is_good) {
         cli_fail_in("%s", text ? text : "problem");
     }
-    destroy_results(&results);
+    answers_destroy(&results);
     call_destroy(&call);
     free(text);
     return is_good;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answers.h"
 #include "call_attention.h"
 #include "cli.h"
 #include "doctor.h"
@@ -71,29 +72,6 @@ static const struct argp replay_argp = {options,
                                         NULL,
                                         NULL,
                                         NULL};
-
-/* --- the three answers ----------------------------------------------------------------------------------- */
-
-struct answers {
-    struct tensor_set fast, values, bounds, device;
-};
-
-static void destroy_answers(struct answers *a)
-{
-    tensor_set_destroy(&a->fast);
-    tensor_set_destroy(&a->values);
-    tensor_set_destroy(&a->bounds);
-    tensor_set_destroy(&a->device);
-}
-
-static bool compute(const struct call *call, struct answers *a)
-{
-    progress_begin("replay", 0);
-    const bool is_good = call_run(call, &a->fast) && operation_of(call)->define(call, &a->values, &a->bounds) &&
-                         operation_of(call)->imitate(call, &a->device);
-    progress_end();
-    return is_good;
-}
 
 /* --- judging --------------------------------------------------------------------------------------------- */
 
@@ -232,7 +210,8 @@ static int replay(struct call *call)
     struct rounding_report rounding;
     verdict_begin(&verdict, &given.verdict);
     rounding_begin(&rounding);
-    const bool is_good = compute(call, &answers) && judge_all(call, &answers, &verdict, &rounding);
+    const bool is_good =
+        answers_compute(&answers, call, "replay", true) && judge_all(call, &answers, &verdict, &rounding);
     char *text = problem_print(&call->problem);
     table_line("%s\n", text ? text : "");
     free(text);
@@ -241,7 +220,7 @@ static int replay(struct call *call)
         verdict_discard(&verdict);
     }
     table_discard(&rounding.table);
-    destroy_answers(&answers);
+    answers_destroy(&answers);
     return code;
 }
 
