@@ -73,7 +73,7 @@ def matches(expected, got):
 
 def run(command, directory, environment):
     result = subprocess.run(["/bin/sh", "-c", command], cwd=directory, env=environment, stdout=subprocess.PIPE,
-                            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=120)
+                            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=400)
     text = result.stdout.decode("utf-8", "replace")
     return [line for line in text.split("\n")[:-1]] if text.endswith("\n") else text.split("\n") if text else [], \
         result.returncode
