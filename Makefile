@@ -3,7 +3,7 @@
 PREFIX ?= /usr/local
 QEMU_PACKAGES := $(if $(filter x86_64,$(shell uname -m)),test-qemu)
 
-.PHONY: all demo test test-long lint format install clean help
+.PHONY: all demo test test-long lint goldens format install clean help
 
 all:            ## build/lib/libaclgrad.so and .a
 	@tools/setup.sh build
@@ -24,6 +24,10 @@ test-long:      ## sweeps, thread and memory sanitizers, failing allocations, mu
 lint:           ## format, clang-tidy, shellcheck, figures
 	@tools/setup.sh build test lint
 	@tests/lint/run.sh
+
+goldens:        ## makes the files under tests/golden again (needs PyTorch: half a gigabyte)
+	@tools/setup.sh golden
+	@/usr/bin/python3 tests/golden/make_goldens.py
 
 format:         ## rewrites the sources in the house format
 	@tools/setup.sh lint
