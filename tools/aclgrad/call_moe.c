@@ -148,6 +148,21 @@ static void cost(const struct call *call, double *work, double *bytes)
     tensor_set_destroy(&outputs);
 }
 
+static void explain_workspace(const struct moe_plan *plan, const struct facts *facts)
+{
+    void *memory = workspace_reserve(plan->workspace_bytes);
+    struct ag_arena arena = ag_arena_over(memory);
+    struct moe_workspace w;
+    moe_carve(&arena, plan, &w);
+    const struct workspace_part parts[] = {{"owner of each row", w.owner},
+                                           {"local slots", w.local_slots},
+                                           {"a spare row per lane", w.spare_row},
+                                           {"gathered gradient rows", w.grad_rows},
+                                           {"gathered token rows", w.token_rows}};
+    add_workspace_facts(facts, plan->workspace_bytes, parts, sizeof parts / sizeof *parts);
+    workspace_release(memory, plan->workspace_bytes);
+}
+
 static bool explain(const struct call *call, const struct facts *facts)
 {
     struct tensor_set outputs = {0};
@@ -168,6 +183,9 @@ static bool explain(const struct call *call, const struct facts *facts)
         }
         moe_describe(&plan, text, sizeof text);
         add_plan_facts(facts, text);
+        if (!p->is_empty) {
+            explain_workspace(&plan, facts);
+        }
     }
     release_moe(&checked);
     tensor_set_destroy(&outputs);
@@ -176,6 +194,18 @@ static bool explain(const struct call *call, const struct facts *facts)
 
 /* --- what tensors say of the problem --------------------------------------------------------------------- */
 
+/* Without probs, topkNum says how many slots a token has; where it was not recorded, the map does. */
+static void describe_slots(struct call *call)
+{
+    const struct tensor *indices = tensor_set_find(&call->inputs, "sortedIndices");
+    const int64_t tokens = problem_integer(&call->problem, "t");
+    if (problem_has(&call->problem, "topknum")) {
+        problem_set_integer(&call->problem, "k", problem_integer(&call->problem, "topknum"));
+    } else if (indices && tokens > 0) {
+        problem_set_integer(&call->problem, "k", indices->elems / tokens);
+    }
+}
+
 static void describe_tensors(struct call *call)
 {
     const struct tensor *grad = tensor_set_find(&call->inputs, "unpermutedTokensGrad");
@@ -183,7 +213,11 @@ static void describe_tensors(struct call *call)
     const struct tensor *permuted = tensor_set_find(&call->inputs, "permutedTokens");
     describe_dim(call, "t", "unpermutedTokensGrad", 0);
     describe_dim(call, "h", "unpermutedTokensGrad", 1);
-    describe_dim(call, "k", "probs", 1);
+    if (probs) {
+        describe_dim(call, "k", "probs", 1);
+    } else {
+        describe_slots(call);
+    }
     if (permuted) {
         describe_dim(call, "rows", "permutedTokens", 0);
     }
