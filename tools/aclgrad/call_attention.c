@@ -11,6 +11,7 @@
 #include "cli.h"
 #include "facts.h"
 #include "op/attention/attention_plan.h"
+#include "op/attention/attention_run.h"
 
 static const char *const inputs[] = {"query",     "queryRope",  "keyIn",      "keyInRope",   "value", "dy",
                                      "attenMask", "softmaxMax", "softmaxSum", "attentionIn", NULL};
@@ -233,8 +234,8 @@ static void explain_layout(const struct attention_problem *p, const struct facts
     const enum ag_softmax_layout chosen = layout_of(p);
     add_fact(facts, "statistics", "order", "%s", attention_layout_name(chosen));
     add_fact(facts, "statistics", "why", "%s",
-             !is_open ? (p->query_heads == 1 ? "one head: all orders are the same"
-                                             : "set by ACLGRAD_SOFTMAX_LAYOUT, or all orders are the same")
+             ag_config_get().softmax_layout != AG_SOFTMAX_AUTO ? "set by ACLGRAD_SOFTMAX_LAYOUT"
+             : !is_open                                        ? "one head: all orders are the same"
              : chosen == AG_SOFTMAX_CANN
                  ? "what the forward operator writes; no other order alone matches the sampled rows"
                  : "sampled rows normalise under this order and not under cann");
@@ -257,6 +258,32 @@ static void explain_columns(const struct attention_problem *p, const struct fact
                                  : "its bytes are not read, the mode says all");
 }
 
+/* Lane 0 stands for all: they are alike. */
+static void explain_workspace(const struct attention_plan *plan, const struct facts *facts)
+{
+    void *memory = workspace_reserve(plan->workspace_bytes);
+    struct ag_arena arena = ag_arena_over(memory);
+    struct attention_workspace w = {0};
+    static const struct attention_lane none;
+    attention_carve(&arena, plan, &w);
+    const struct attention_lane *lane = w.lanes ? w.lanes : &none;
+    const struct workspace_part parts[] = {{"lane table", w.lanes},
+                                           {"lane 0 dk sums", lane->dkey},
+                                           {"lane 0 dv sums", lane->dvalue},
+                                           {"lane 0 query rows", lane->query_rows},
+                                           {"lane 0 keys", lane->key_lanes},
+                                           {"lane 0 scores", lane->score},
+                                           {"other lanes", w.lanes && plan->lanes > 1 ? w.lanes[1].dkey : NULL},
+                                           {"wave sums", w.partial},
+                                           {"staged dq", w.staged[OUT_DQ]},
+                                           {"staged dq rope", w.staged[OUT_DQ_ROPE]},
+                                           {"staged dk", w.staged[OUT_DK]},
+                                           {"staged dk rope", w.staged[OUT_DK_ROPE]},
+                                           {"staged dv", w.staged[OUT_DV]}};
+    add_workspace_facts(facts, plan->workspace_bytes, parts, sizeof parts / sizeof *parts);
+    workspace_release(memory, plan->workspace_bytes);
+}
+
 static bool explain(const struct call *call, const struct facts *facts)
 {
     struct tensor_set outputs = {0};
@@ -275,6 +302,9 @@ static bool explain(const struct call *call, const struct facts *facts)
             explain_layout(&checked.problem, facts);
         }
         add_plan_facts(facts, text);
+        if (!checked.problem.is_nothing && plan.workspace_bytes > 0) {
+            explain_workspace(&plan, facts);
+        }
     }
     release_attention(&checked);
     tensor_set_destroy(&outputs);

@@ -141,6 +141,25 @@ static void cost(const struct call *call, double *work, double *bytes)
     tensor_set_destroy(&outputs);
 }
 
+static void explain_workspace(const struct indexer_plan *plan, const struct facts *facts)
+{
+    void *memory = workspace_reserve(plan->workspace_bytes);
+    struct ag_arena arena = ag_arena_over(memory);
+    struct indexer_workspace w;
+    indexer_carve(&arena, plan, &w);
+    const struct workspace_part parts[] = {{"wave keys", w.keys},
+                                           {"wave dk sums", w.dk},
+                                           {"batch rows", w.rows},
+                                           {"batch dp", w.dp},
+                                           {"batch queries", w.queries},
+                                           {"slot keys", w.numbers},
+                                           {"slots by owner", w.entries},
+                                           {"owner starts", w.starts},
+                                           {"lanes", w.lanes}};
+    add_workspace_facts(facts, plan->workspace_bytes, parts, sizeof parts / sizeof *parts);
+    workspace_release(memory, plan->workspace_bytes);
+}
+
 static bool explain(const struct call *call, const struct facts *facts)
 {
     struct tensor_set outputs = {0};
@@ -162,6 +181,9 @@ static bool explain(const struct call *call, const struct facts *facts)
         }
         indexer_describe(&plan, text, sizeof text);
         add_plan_facts(facts, text);
+        if (!p->is_nothing) {
+            explain_workspace(&plan, facts);
+        }
     }
     release_indexer(&checked);
     tensor_set_destroy(&outputs);

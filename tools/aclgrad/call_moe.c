@@ -154,11 +154,11 @@ static void explain_workspace(const struct moe_plan *plan, const struct facts *f
     struct ag_arena arena = ag_arena_over(memory);
     struct moe_workspace w;
     moe_carve(&arena, plan, &w);
-    const struct workspace_part parts[] = {{"owner of each row", w.owner},
+    const struct workspace_part parts[] = {{"row owners", w.owner},
                                            {"local slots", w.local_slots},
-                                           {"a spare row per lane", w.spare_row},
-                                           {"gathered gradient rows", w.grad_rows},
-                                           {"gathered token rows", w.token_rows}};
+                                           {"spare rows", w.spare_row},
+                                           {"gradient rows", w.grad_rows},
+                                           {"token rows", w.token_rows}};
     add_workspace_facts(facts, plan->workspace_bytes, parts, sizeof parts / sizeof *parts);
     workspace_release(memory, plan->workspace_bytes);
 }

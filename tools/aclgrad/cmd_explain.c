@@ -47,7 +47,9 @@ static void explain_kernels(const struct facts *facts)
                                                                    : "chosen: asked for by --isa or ACLGRAD_ISA")
                           : !ag_cpu_has_isa(isa) ? "rejected: this CPU has not got it"
                           : isa < chosen         ? "rejected: a faster one is there"
-                                                 : "rejected: another was asked for";
+                          : chosen == best
+                              ? "rejected: its bf16 products are the slower ones on this CPU; --isa takes it"
+                              : "rejected: another was asked for";
         facts->add(facts->context, "kernels", ag_isa_name(isa), why);
     }
 }
