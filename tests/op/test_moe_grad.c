@@ -1,6 +1,7 @@
 /* labels: smoke ci threads */
 /* aclnnMoeTokenUnpermuteWithEpGrad against its definition: nine type pairs, windows, experts per token, hidden sizes,
  * views; in every kernel table, outputs full of NaN before, every tensor between guard pages. */
+#include "base/half.h"
 #include "support/moe_problem.h"
 
 #include <string.h>
@@ -185,6 +186,29 @@ static void thread_count_does_not_matter(void **state)
     moe_test_destroy(&test);
 }
 
+/* Every slot claims one row: it is the last slot's, whichever thread comes last. Without owners a round in a few goes wrong
+ * on two CPUs, so there are many. */
+static void a_row_that_all_slots_claim_is_the_last_ones(void **state)
+{
+    enum { TOKENS = 256, HIDDEN = 8192, ROUNDS = 40, ROW = 5 };
+    (void)state;
+    struct test_random random = test_random_seed(6);
+    struct moe_shape shape = moe_shape_of(AG_BF16, AG_FLOAT, TOKENS, 1, HIDDEN);
+    shape.has_probs = false;
+    struct moe_test test = moe_test_create(&shape, &random);
+    for (int slot = 0; slot < TOKENS; ++slot) {
+        ((int32_t *)test.indices.view.data)[slot] = ROW;
+    }
+    const ag_bf16 *last = (const ag_bf16 *)test.grad.view.data + (TOKENS - 1) * HIDDEN;
+    const ag_bf16 *row = (const ag_bf16 *)test.permuted_grad.view.data + ROW * HIDDEN;
+    for (int round = 0; round < ROUNDS; ++round) {
+        test_configure(2 + round % 6, ag_cpu_best_isa(), AG_LIMITS_DOCUMENTED);
+        moe_test_run(&test);
+        assert_memory_equal(row, last, HIDDEN * sizeof *row);
+    }
+    moe_test_destroy(&test);
+}
+
 /* One thread but where threads are the matter: waking others for each of thousands of tiny problems takes longer than
  * the problems. */
 static int use_one_thread(void **state)
@@ -198,9 +222,12 @@ static int use_one_thread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_type_window_and_size),    cmocka_unit_test(realistic_rows_in_every_type),
-        cmocka_unit_test(without_probs_rows_are_copied), cmocka_unit_test(strided_inputs_equal_dense_ones),
+        cmocka_unit_test(every_type_window_and_size),
+        cmocka_unit_test(realistic_rows_in_every_type),
+        cmocka_unit_test(without_probs_rows_are_copied),
+        cmocka_unit_test(strided_inputs_equal_dense_ones),
         cmocka_unit_test(thread_count_does_not_matter),
+        cmocka_unit_test(a_row_that_all_slots_claim_is_the_last_ones),
     };
     return cmocka_run_group_tests_name("moe gradient", tests, use_one_thread, NULL);
 }
