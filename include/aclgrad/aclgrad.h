@@ -21,7 +21,7 @@ ACL_FUNC_VISIBILITY const char *aclgrad_version(void);
 ACL_FUNC_VISIBILITY aclnnStatus aclgrad_set_threads(int threads);
 ACL_FUNC_VISIBILITY int aclgrad_get_threads(void);
 
-/* Instruction set of the kernels: "scalar", "avx2", "avx512" or "avx512bf16", where the CPU has it (161002 else,
+/* Instruction set of the kernels: "scalar", "avx2", "avx512", "avx512bf16" or "amx", where the CPU has it (161002 else,
  * and the text lists the possible ones). Default: ACLGRAD_ISA, else the fastest. The name handed out lives for
  * ever. */
 ACL_FUNC_VISIBILITY aclnnStatus aclgrad_set_instruction_set(const char *name);

@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* syscall */
 #include "base/cpu.h"
 
 #include <pthread.h>
@@ -6,6 +7,8 @@
 
 #if defined(__x86_64__)
 #    include <cpuid.h>
+#    include <sys/syscall.h>
+#    include <unistd.h>
 #endif
 
 static const char *const isa_names[AG_ISA_COUNT] = {
@@ -43,6 +46,24 @@ static bool has_avx512(void)
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
 
+static bool may_use_tiles;
+
+/* The tile registers are large, so Linux keeps them only for a process that has asked. */
+static void ask_for_tiles(void)
+{
+    enum { ASK_FOR_STATE = 0x1023, TILE_DATA = 18, TILE_BF16 = 1 << 22, TILES = 1 << 24 };
+    unsigned eax, ebx, ecx, edx;
+    may_use_tiles = __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (edx & TILE_BF16) && (edx & TILES) &&
+                    syscall(SYS_arch_prctl, ASK_FOR_STATE, TILE_DATA) == 0;
+}
+
+static bool has_amx(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, ask_for_tiles);
+    return may_use_tiles;
+}
+
 bool ag_cpu_has_isa(enum ag_isa isa)
 {
     const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
@@ -55,6 +76,8 @@ bool ag_cpu_has_isa(enum ag_isa isa)
         return has_avx2 && has_avx512();
     case AG_ISA_AVX512BF16:
         return has_avx2 && has_avx512() && __builtin_cpu_supports("avx512bf16");
+    case AG_ISA_AMX:
+        return ag_cpu_has_isa(AG_ISA_AVX512BF16) && has_amx();
     default:
         return false;
     }

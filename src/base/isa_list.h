@@ -4,4 +4,5 @@
     X(SCALAR, scalar, "any 64-bit CPU")                                                                              \
     X(AVX2, avx2, "AVX2, FMA, F16C")                                                                                 \
     X(AVX512, avx512, "AVX-512 F, BW, VL, DQ")                                                                       \
-    X(AVX512BF16, avx512bf16, "AVX-512 F, BW, VL, DQ, BF16")
+    X(AVX512BF16, avx512bf16, "AVX-512 F, BW, VL, DQ, BF16")                                                         \
+    X(AMX, amx, "AVX-512 F, BW, VL, DQ, BF16; AMX-TILE, AMX-BF16")

@@ -21,8 +21,8 @@ struct ag_lane_range {
  *
  * Where a lane is not visible the result is +0 whatever the operands are, NaN and infinity included. */
 struct ag_score_block {
-    float *score, *dprob; /* [rows][stride] each: q . k and dy . v */
-    int64_t stride, rows, lanes;
+    float *score, *dprob; /* [rows][score_stride] each: q . k and dy . v */
+    int64_t score_stride, stride, rows, lanes;
     float scale;
     const float *max, *inverse_sum, *delta;  /* [rows] */
     const struct ag_lane_range *lane_ranges; /* [rows] */

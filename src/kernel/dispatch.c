@@ -3,7 +3,7 @@
 
 extern const struct ag_kernels ag_kernels_scalar;
 #if defined(__x86_64__)
-extern const struct ag_kernels ag_kernels_avx2, ag_kernels_avx512, ag_kernels_avx512bf16;
+extern const struct ag_kernels ag_kernels_avx2, ag_kernels_avx512, ag_kernels_avx512bf16, ag_kernels_amx;
 #endif
 
 static const struct ag_kernels *const tables[AG_ISA_COUNT] = {
@@ -12,6 +12,7 @@ static const struct ag_kernels *const tables[AG_ISA_COUNT] = {
     [AG_ISA_AVX2] = &ag_kernels_avx2,
     [AG_ISA_AVX512] = &ag_kernels_avx512,
     [AG_ISA_AVX512BF16] = &ag_kernels_avx512bf16,
+    [AG_ISA_AMX] = &ag_kernels_amx,
 #endif
 };
 

@@ -22,6 +22,10 @@ struct ag_kernels {
     struct ag_indexer_kernels indexer[AG_PANEL_COUNT];
     struct ag_attention_kernels attention;
 
+    /* Around a task's products of panels, on the thread that makes them: tile registers are set up and given back. */
+    void (*begin_task)(void);
+    void (*end_task)(void);
+
     /* rows x cols floats: to[i] = e^from[i]; for tests of simd_exp.h. In place is fine. */
     void (*exp)(float *to, const float *from, int64_t count);
 };

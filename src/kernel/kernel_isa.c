@@ -16,6 +16,9 @@
 
 #include "kernel/moe_rows.inc"
 #include "kernel/multiply.inc"
+#ifdef V_TILE
+#    include "kernel/multiply_tiles.inc"
+#endif
 #include "kernel/indexer_score.inc"
 #include "kernel/indexer_scatter.inc"
 #include "kernel/attention_probabilities.inc"
@@ -42,12 +45,28 @@
 
 #define ELEM      ag_bf16
 #define ELEM_NAME bf16
+#define ELEM_IS_BF16
 #include "kernel/rows.inc"
 #include "kernel/pack.inc"
 #include "kernel/moe_unpermute_grad.inc"
 #include "kernel/attention_row_dots.inc"
 #undef ELEM
 #undef ELEM_NAME
+#undef ELEM_IS_BF16
+
+static void begin_task(void)
+{
+#ifdef V_TILE
+    v_tiles_begin();
+#endif
+}
+
+static void end_task(void)
+{
+#ifdef V_TILE
+    v_tiles_end();
+#endif
+}
 
 static void exp_rows(float *to, const float *from, int64_t count)
 {
@@ -92,5 +111,7 @@ const struct ag_kernels PASTE(ag_kernels_, AG_ISA) = {
             .fence = moe_fence},
     .attention = {.probabilities = {[AG_PANEL_F32] = probabilities_f32, [AG_PANEL_BF16] = probabilities_bf16},
                   .row_dots = {row_dots_f32, row_dots_f16, row_dots_bf16}},
+    .begin_task = begin_task,
+    .end_task = end_task,
     .exp = exp_rows,
 };

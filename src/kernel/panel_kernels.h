@@ -7,6 +7,9 @@
  *
  *     C[row][lane] += sum over word w of  dot(B[row][w], A[w][lane])
  *
+ * Where tiles are used (kernel.h, begin_task) the order of that sum depends on the product's shape, so cutting a product
+ * in two may change its last bits; the same product always has the same bits.
+ *
  * B is read word by word and broadcast, so it may lie in any order: rows, columns, or rows gathered by pointer. */
 #ifndef AG_KERNEL_PANEL_KERNELS_H
 #define AG_KERNEL_PANEL_KERNELS_H

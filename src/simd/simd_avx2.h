@@ -203,6 +203,12 @@ V_INLINE v_u32 v_pair_bf16(v_f32 lo, v_f32 hi)
     return _mm256_or_si256(low, _mm256_slli_epi32(_mm256_cvtepu16_epi32(v_narrow_bf16(hi)), 16));
 }
 
+V_INLINE v_u32 v_pair_exact(v_f32 lo, v_f32 hi)
+{
+    return _mm256_or_si256(_mm256_srli_epi32(_mm256_castps_si256(lo), 16), _mm256_castps_si256(hi));
+}
+V_INLINE void v_store_operand(ag_bf16 *p, v_f32 x) { v_store_bf16(p, x); }
+
 V_INLINE v_f32 v_mac_f32(v_f32 acc, v_u32 a, v_u32 b)
 {
     return _mm256_fmadd_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), acc);

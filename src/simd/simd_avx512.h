@@ -139,6 +139,11 @@ V_INLINE void v_store_u32(uint32_t *p, v_u32 x) { _mm512_storeu_si512(p, x); }
 V_INLINE v_u32 v_set1_u32(uint32_t x) { return _mm512_set1_epi32((int)x); }
 V_INLINE v_u32 v_words_of_f32(v_f32 x) { return _mm512_castps_si512(x); }
 
+V_INLINE v_u32 v_pair_exact(v_f32 lo, v_f32 hi)
+{
+    return _mm512_or_si512(_mm512_srli_epi32(_mm512_castps_si512(lo), 16), _mm512_castps_si512(hi));
+}
+
 V_INLINE v_f32 v_mac_f32(v_f32 acc, v_u32 a, v_u32 b)
 {
     return _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), acc);
@@ -152,11 +157,14 @@ V_INLINE v_u32 v_pair_bf16(v_f32 lo, v_f32 hi)
     return _mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(hi, lo));
 }
 
+V_INLINE void v_store_operand(ag_bf16 *p, v_f32 x) { v_store_u16(p, (__m256i)_mm512_cvtneps_pbh(x)); }
+
 V_INLINE v_f32 v_mac_bf16(v_f32 acc, v_u32 a, v_u32 b) /* subnormal operands count as zero */
 {
     return _mm512_dpbf16_ps(acc, (__m512bh)a, (__m512bh)b);
 }
 #else
+V_INLINE void v_store_operand(ag_bf16 *p, v_f32 x) { v_store_bf16(p, x); }
 V_INLINE v_u32 v_pair_bf16(v_f32 lo, v_f32 hi)
 {
     const __m512i low = _mm512_cvtepu16_epi32(v_narrow_bf16(lo));

@@ -97,6 +97,12 @@ V_INLINE v_u32 v_set1_u32(uint32_t x) { return x; }
 V_INLINE v_u32 v_words_of_f32(v_f32 x) { return ag_bits_of_float(x); }
 V_INLINE v_u32 v_pair_bf16(v_f32 lo, v_f32 hi) { return ag_f32_to_bf16(lo) | (uint32_t)ag_f32_to_bf16(hi) << 16; }
 
+/* The same where both are bf16 numbers. */
+V_INLINE v_u32 v_pair_exact(v_f32 lo, v_f32 hi) { return ag_bits_of_float(lo) >> 16 | ag_bits_of_float(hi); }
+
+/* As v_store_bf16, for an operand of v_mac_bf16: where that takes subnormals for zero, this may store them so. */
+V_INLINE void v_store_operand(ag_bf16 *p, v_f32 x) { v_store_bf16(p, x); }
+
 V_INLINE v_f32 v_mac_f32(v_f32 acc, v_u32 a, v_u32 b)
 {
     return ag_float_of_bits(a) * ag_float_of_bits(b) + acc;

@@ -49,8 +49,9 @@ static void create_memory(struct score_case *c)
 {
     const int64_t stride = c->block.stride, pairs = (c->rows + 1) / 2;
     const size_t align = sizeof(float);
-    c->score_memory = test_buffer_create(span_bytes(c->rows, stride, c->lanes, sizeof(float)), align);
-    c->dprob_memory = test_buffer_create(span_bytes(c->rows, stride, c->lanes, sizeof(float)), align);
+    const int64_t score_stride = c->block.score_stride;
+    c->score_memory = test_buffer_create(span_bytes(c->rows, score_stride, c->lanes, sizeof(float)), align);
+    c->dprob_memory = test_buffer_create(span_bytes(c->rows, score_stride, c->lanes, sizeof(float)), align);
     c->p_depth = test_buffer_create(span_bytes(pairs, stride, c->lanes, sizeof(uint32_t)), align);
     c->ds_depth = test_buffer_create(span_bytes(pairs, stride, c->lanes, sizeof(uint32_t)), align);
     c->ds_rows = test_buffer_create(span_bytes(c->rows, stride, c->lanes, sizeof(ag_bf16)), sizeof(ag_bf16));
@@ -93,8 +94,8 @@ static void fill_case(struct score_case *c, struct test_random *random)
             const bool is_poisoned = !is_visible(c, r, l) && test_random_below(random, 2);
             c->score[r][l] = is_poisoned ? poisons[l % 3] : (float)test_random_normal(random) * 5;
             c->dprob[r][l] = is_poisoned ? poisons[l % 2] : (float)test_random_normal(random);
-            c->block.score[r * c->block.stride + l] = c->score[r][l];
-            c->block.dprob[r * c->block.stride + l] = c->dprob[r][l];
+            c->block.score[r * c->block.score_stride + l] = c->score[r][l];
+            c->block.dprob[r * c->block.score_stride + l] = c->dprob[r][l];
         }
     }
 }
@@ -111,6 +112,7 @@ static void set_up_case(struct score_case *c, struct test_random *random)
                                        .delta = c->delta,
                                        .hidden_stride = c->lanes + 3};
     c->block.stride += c->block.stride % 2; /* bf16 rows are whole words */
+    c->block.score_stride = c->block.stride + (c->panel == AG_PANEL_BF16 ? vector : 0);
     create_memory(c);
     fill_case(c, random);
     c->block.lane_ranges = c->cover == COVER_RANGES || c->cover == COVER_BOTH ? c->ranges : NULL;
@@ -210,6 +212,7 @@ static float probability_of(const struct ag_kernels *kernels, float score, float
     }
     const struct ag_score_block block = {.score = scores,
                                          .dprob = dprobs,
+                                         .score_stride = MOST_LANES,
                                          .stride = MOST_LANES,
                                          .rows = 1,
                                          .lanes = kernels->panel[AG_PANEL_F32].vector,

@@ -359,7 +359,7 @@ static void check_table(const char *table)
 
 int main(void)
 {
-    static const char *const tables[] = {"scalar", "avx2", "avx512", "avx512bf16"};
+    static const char *const tables[] = {"scalar", "avx2", "avx512", "avx512bf16", "amx"};
     int checked = 0;
     for (size_t i = 0; i < sizeof tables / sizeof *tables; ++i) {
         if (aclgrad_set_instruction_set(tables[i]) == 0) {

@@ -10,8 +10,8 @@
 static void names_there_and_back(void **state)
 {
     (void)state;
-    static const char *const names[] = {"scalar", "avx2", "avx512", "avx512bf16"};
-    assert_int_equal(AG_ISA_COUNT, 4);
+    static const char *const names[] = {"scalar", "avx2", "avx512", "avx512bf16", "amx"};
+    assert_int_equal(AG_ISA_COUNT, 5);
     for (int isa = 0; isa < AG_ISA_COUNT; ++isa) {
         assert_string_equal(ag_isa_name((enum ag_isa)isa), names[isa]);
         assert_int_equal(ag_isa_by_name(names[isa]), isa);

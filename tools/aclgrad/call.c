@@ -114,8 +114,9 @@ bool ready_call_finish(struct ready_call *ready, const char *entry, aclnnStatus 
         return fail_rejected(entry, status);
     }
     ready->workspace_bytes = workspace_bytes;
-    ready->workspace = workspace_bytes ? malloc(workspace_bytes) : NULL;
-    if (workspace_bytes && !ready->workspace) {
+    ready->workspace = NULL;
+    if (workspace_bytes &&
+        aclrtMalloc(&ready->workspace, workspace_bytes, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS) {
         return cli_fail(CLI_USAGE, "out of memory for a workspace of %llu bytes",
                         (unsigned long long)workspace_bytes);
     }
@@ -137,7 +138,9 @@ void ready_call_release(struct ready_call *ready)
         aclDestroyAclOpExecutor(ready->executor);
     }
     handles_destroy(&ready->handles);
-    free(ready->workspace);
+    if (ready->workspace) {
+        aclrtFree(ready->workspace);
+    }
     memset(ready, 0, sizeof *ready);
 }
 

@@ -18,7 +18,7 @@ static const struct argp_option global_options[] = {
     {"csv", KEY_CSV, 0, 0, "The main table as CSV", 10},
     {"seed", KEY_SEED, "N", 0, "Seed of all random numbers (default 1)", 10},
     {"threads", KEY_THREADS, "N", 0, "Threads that an operator may use", 10},
-    {"isa", KEY_ISA, "NAME", 0, "Kernel table: scalar, avx2, avx512 or avx512bf16", 10},
+    {"isa", KEY_ISA, "NAME", 0, "Kernel table: scalar, avx2, avx512, avx512bf16 or amx", 10},
     {"limits", KEY_LIMITS, "NAME", 0, "documented (default) or extended", 10},
     {"max-bytes", KEY_MAX_BYTES, "SIZE", 0, "The most that a packed tensor file may unpack to (default 8G)", 10},
     {"quiet", 'q', 0, 0, "No notes and no progress bar", 10},

@@ -38,9 +38,11 @@ static void multiply(const struct ag_panel_kernels *panel, const struct scratch 
                                   .cols = panel->lanes,
                                   .depth = DEPTH,
                                   .accumulate = true};
+    ag_kernels_current()->begin_task();
     for (int i = 0; i < REPEATS; ++i) {
         panel->multiply(&m);
     }
+    ag_kernels_current()->end_task();
 }
 
 static void run_item(void *context, int64_t item, int lane)

@@ -21,10 +21,12 @@
 #include "op/attention/attention.h"
 
 enum {
-    ATTENTION_TILE = 256,  /* rows, and keys, of a tile: keys are packed, and work is skipped, by it */
-    ATTENTION_BLOCK = 128, /* rows, and keys, whose P and dS exist at a time */
-    ATTENTION_STRIP = 64,  /* keys of a block that share one row range; a multiple of every table's panel */
-    ATTENTION_CHUNK = 2048 /* rows packed at a time: bounds the scratch of a long sequence */
+    ATTENTION_TILE = 256,       /* rows, and keys, of a tile: keys are packed, and work is skipped, by it */
+    ATTENTION_BLOCK_ROWS = 256, /* rows, and ... */
+    ATTENTION_BLOCK_KEYS = 128, /* ... keys whose P and dS exist at a time */
+    ATTENTION_SCORE_ROWS = 64,  /* rows whose scores exist before they become bf16 P and dS */
+    ATTENTION_STRIP = 64,       /* keys of a block that share one row range; a multiple of every table's panel */
+    ATTENTION_CHUNK = 2048      /* rows packed at a time: bounds the scratch of a long sequence */
 };
 
 /* One sequence with something to do. */

@@ -101,9 +101,11 @@ static void run_item(void *context, int64_t index, int lane)
         item.dkey = partial_sums(job, work, item.key_head, split);
         item.dvalue = item.dkey + key_len * plan->key_cols;
     }
+    plan->kernels->begin_task();
     memset(item.dkey, 0, (size_t)(key_len * plan->key_cols) * sizeof *item.dkey);
     memset(item.dvalue, 0, (size_t)(key_len * plan->value_cols) * sizeof *item.dvalue);
     walk(&item, attention_split_positions(plan, work, split));
+    plan->kernels->end_task();
     if (work->splits == 1) {
         store_keys(&item, 0, key_len, item.dkey, item.dvalue);
     }

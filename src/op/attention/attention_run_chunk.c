@@ -206,19 +206,25 @@ struct strip {
     int64_t row_at, key_at;        /* the first row and key, counted from the block's scores */
 };
 
+/* Where the strip's scores begin: as float panels they stay as P and dS, else they live until P and dS are made. */
+static int64_t score_at(const struct chunk *chunk, const struct strip *strip)
+{
+    return chunk->plan->panel == AG_PANEL_F32 ? strip->row_at * chunk->lane->score_stride + strip->key_at : 0;
+}
+
 /* Scores of the strip's rows and keys, unscaled, and dP = dy . v. */
 static void multiply_scores(const struct chunk *chunk, const struct strip *strip)
 {
     const struct attention_plan *plan = chunk->plan;
     const struct attention_lane *lane = chunk->lane;
-    const int64_t at = strip->row_at * ATTENTION_SCORE_STRIDE + strip->key_at;
+    const int64_t at = score_at(chunk, strip);
     struct ag_multiply m = {.a = lane->key_lanes + strip->key * plan->query_words,
                             .a_panel_stride = plan->query_words * chunk->panel->lanes,
                             .b = lane->query_rows + strip->rows.begin * plan->query_stride,
                             .b_row_stride = plan->query_stride,
                             .b_word_stride = 1,
                             .c = lane->score + at,
-                            .c_row_stride = ATTENTION_SCORE_STRIDE,
+                            .c_row_stride = lane->score_stride,
                             .rows = strip->rows.end - strip->rows.begin,
                             .cols = strip->keys.end - strip->keys.begin,
                             .depth = plan->query_words};
@@ -274,10 +280,11 @@ static bool copy_hidden(const struct chunk *chunk, const struct strip *strip)
 static void make_probabilities(const struct chunk *chunk, const struct strip *strip)
 {
     const struct attention_lane *lane = chunk->lane;
-    const int64_t at = strip->row_at * ATTENTION_SCORE_STRIDE + strip->key_at;
+    const int64_t at = score_at(chunk, strip);
     const int64_t count = strip->keys.end - strip->keys.begin, vector = chunk->panel->vector;
     struct ag_score_block block = {.score = lane->score + at,
                                    .dprob = lane->dprob + at,
+                                   .score_stride = lane->score_stride,
                                    .stride = ATTENTION_SCORE_STRIDE,
                                    .rows = strip->rows.end - strip->rows.begin,
                                    .lanes = (count + vector - 1) / vector * vector,
@@ -297,9 +304,22 @@ static void make_probabilities(const struct chunk *chunk, const struct strip *st
         const int64_t depth_at = strip->row_at / 2 * ATTENTION_SCORE_STRIDE + strip->key_at;
         block.p_depth = lane->p_depth + depth_at;
         block.ds_depth = lane->ds_depth + depth_at;
-        block.ds_rows = lane->ds_rows + at / 2;
+        block.ds_rows = lane->ds_rows + (strip->row_at * ATTENTION_SCORE_STRIDE + strip->key_at) / 2;
     }
     chunk->plan->kernels->attention.probabilities[chunk->plan->panel](&block);
+}
+
+/* P and dS of the strip, by as many rows as there is room for scores. */
+static void run_scores(const struct chunk *chunk, const struct strip *strip)
+{
+    for (int64_t row = strip->rows.begin; row < strip->rows.end; row += chunk->lane->score_rows) {
+        struct strip part = *strip;
+        part.rows.begin = row;
+        part.rows.end = smaller(row + chunk->lane->score_rows, strip->rows.end);
+        part.row_at += row - strip->rows.begin;
+        multiply_scores(chunk, &part);
+        make_probabilities(chunk, &part);
+    }
 }
 
 /* dV += P^T dY and dK += dS^T Q for the strip's keys: the contraction runs over rows, so P and dS are read by
@@ -382,7 +402,7 @@ static void add_query_gradients(const struct chunk *chunk, struct attention_colu
     const struct attention_lane *lane = chunk->lane;
     const struct attention_depth *depth = &lane->key_depth;
     const struct ag_panel_kernels *panel = chunk->panel;
-    const int64_t at = packed_keys.begin % ATTENTION_BLOCK / panel->pair;
+    const int64_t at = packed_keys.begin % ATTENTION_BLOCK_KEYS / panel->pair;
     struct ag_multiply m = {.a = depth->words + packed_keys.begin / panel->pair * depth->word_stride,
                             .a_panel_stride = depth->panel_stride,
                             .a_word_stride = depth->word_stride,
@@ -402,7 +422,7 @@ static void add_query_gradients(const struct chunk *chunk, struct attention_colu
     panel->multiply(&m);
 }
 
-/* At most ATTENTION_BLOCK rows (of the chunk) against the packed keys [begin, end), at most as many, of a
+/* At most ATTENTION_BLOCK_ROWS rows (of the chunk) against at most ATTENTION_BLOCK_KEYS packed keys [begin, end) of a
  * tile whose first key is `tile_begin`. */
 static void run_block(const struct chunk *chunk, struct attention_columns rows, struct attention_columns packed_keys,
                       int64_t tile_begin)
@@ -415,8 +435,7 @@ static void run_block(const struct chunk *chunk, struct attention_columns rows, 
         strip.rows = rows_that_see(chunk, rows, strip.keys);
         strip.row_at = strip.rows.begin - rows.begin;
         if (!is_empty(strip.rows)) {
-            multiply_scores(chunk, &strip);
-            make_probabilities(chunk, &strip);
+            run_scores(chunk, &strip);
             add_key_gradients(chunk, &strip);
             used.begin = smaller(used.begin, key);
             used.end = end;
@@ -432,11 +451,11 @@ static void run_block(const struct chunk *chunk, struct attention_columns rows, 
 static void run_tile(const struct chunk *chunk, struct attention_columns rows, struct attention_columns keys)
 {
     const struct attention_sequence *sequence = chunk->item->sequence;
-    for (int64_t key = 0; key < keys.end - keys.begin; key += ATTENTION_BLOCK) {
-        const struct attention_columns packed = {key, smaller(key + ATTENTION_BLOCK, keys.end - keys.begin)};
+    for (int64_t key = 0; key < keys.end - keys.begin; key += ATTENTION_BLOCK_KEYS) {
+        const struct attention_columns packed = {key, smaller(key + ATTENTION_BLOCK_KEYS, keys.end - keys.begin)};
         const struct attention_columns block_keys = {keys.begin + packed.begin, keys.begin + packed.end};
-        for (int64_t row = rows.begin; row < rows.end; row += ATTENTION_BLOCK) {
-            const struct attention_columns block_rows = {row, smaller(row + ATTENTION_BLOCK, rows.end)};
+        for (int64_t row = rows.begin; row < rows.end; row += ATTENTION_BLOCK_ROWS) {
+            const struct attention_columns block_rows = {row, smaller(row + ATTENTION_BLOCK_ROWS, rows.end)};
             const struct attention_columns seen =
                 attention_columns_of_rows(sequence, chunk->begin + block_rows.begin, chunk->begin + block_rows.end);
             if (!is_empty(common(seen, block_keys))) {

@@ -67,19 +67,22 @@ static void carve_keys(struct ag_arena *arena, const struct attention_plan *plan
 
 static void carve_scores(struct ag_arena *arena, const struct attention_plan *plan, struct attention_lane *lane)
 {
-    const int64_t floats = ATTENTION_BLOCK * ATTENTION_SCORE_STRIDE;
-    lane->score = ag_take(arena, floats, sizeof *lane->score);
-    lane->dprob = ag_take(arena, floats, sizeof *lane->dprob);
+    const int64_t floats = ATTENTION_BLOCK_ROWS * ATTENTION_SCORE_STRIDE;
+    const bool is_f32 = plan->panel == AG_PANEL_F32;
+    lane->score_rows = is_f32 ? ATTENTION_BLOCK_ROWS : ATTENTION_SCORE_ROWS;
+    lane->score_stride = is_f32 ? ATTENTION_SCORE_STRIDE : ATTENTION_STRIP + 16;
+    lane->score = take(arena, lane->score_rows, lane->score_stride, sizeof *lane->score);
+    lane->dprob = take(arena, lane->score_rows, lane->score_stride, sizeof *lane->dprob);
     lane->p_depth = lane->ds_depth = lane->ds_rows = NULL;
-    if (plan->panel == AG_PANEL_BF16) {
+    if (!is_f32) {
         lane->p_depth = ag_take(arena, floats / 2, sizeof *lane->p_depth);
         lane->ds_depth = ag_take(arena, floats / 2, sizeof *lane->ds_depth);
         lane->ds_rows = ag_take(arena, floats / 2, sizeof *lane->ds_rows);
     }
-    lane->lane_ranges = ag_take(arena, ATTENTION_BLOCK, sizeof *lane->lane_ranges);
+    lane->lane_ranges = ag_take(arena, ATTENTION_BLOCK_ROWS, sizeof *lane->lane_ranges);
     lane->hidden = NULL;
     if (plan->problem.has_mask_bytes) {
-        lane->hidden = ag_take(arena, ATTENTION_BLOCK * ATTENTION_STRIP, sizeof *lane->hidden);
+        lane->hidden = ag_take(arena, ATTENTION_BLOCK_ROWS * ATTENTION_STRIP, sizeof *lane->hidden);
     }
 }
 
