@@ -21,6 +21,9 @@
 #endif
 #include "kernel/indexer_score.inc"
 #include "kernel/indexer_scatter.inc"
+#ifdef V_TILE
+#    include "kernel/indexer_tiles.inc"
+#endif
 #include "kernel/attention_probabilities.inc"
 
 /* --- per element type ---------------------------------------------------------------------------------- */

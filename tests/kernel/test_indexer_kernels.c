@@ -10,9 +10,10 @@
 #include "base/half.h"
 #include "kernel/kernel.h"
 
-enum { KEYS = 23, MOST_SLOTS = 29 };
+enum { KEYS = 67, MOST_SLOTS = 81 };
 
-static const int64_t slot_counts[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, MOST_SLOTS};
+static const int64_t slot_counts[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 29};
+static const int64_t tile_slot_counts[] = {1, 31, 32, 33, MOST_SLOTS};
 static const int64_t head_counts[] = {1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 130};
 static const int64_t dims[] = {1, 2, 15, 16, 17, 33, 64, 65, 128};
 
@@ -276,9 +277,11 @@ static void check_scatter(struct problem *p)
 static void check(enum ag_isa isa, enum ag_panel panel, int64_t slots, int64_t heads, int64_t dim)
 {
     struct problem p = create(isa, panel, slots, heads, dim);
+    ag_kernels_for(isa)->begin_task();
     check_score(&p);
     check_gather(&p);
     check_scatter(&p);
+    ag_kernels_for(isa)->end_task();
     destroy(&p);
 }
 
@@ -294,6 +297,10 @@ static void check_panel(enum ag_isa isa, enum ag_panel panel)
     }
     for (size_t d = 0; d < COUNT(dims); ++d) {
         check(isa, panel, 13, 5, dims[d]);
+    }
+    for (size_t s = 0; s < COUNT(tile_slot_counts); ++s) { /* whole tiles, and blocks of them */
+        check(isa, panel, tile_slot_counts[s], 63, 128);
+        check(isa, panel, tile_slot_counts[s], 96, 32);
     }
 }
 

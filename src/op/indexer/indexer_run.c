@@ -277,12 +277,14 @@ static void do_row(void *context, int64_t item, int lane_number)
     }
     load_row(run, &work, lane);
     sort_by_owner(&work);
+    plan->kernels->begin_task();
     for (int64_t begin = 0; begin < work.row->count; begin += plan->block_slots) {
         const int64_t left = work.row->count - begin;
         const int64_t slots = left < plan->block_slots ? left : plan->block_slots;
         score_block(run, &work, lane, begin, slots);
         add_to_query(run, &work, lane, begin, slots);
     }
+    plan->kernels->end_task();
     run->elems->store(&dq, lane->dq, plan->dim_words, 1.0f);
     run->elems->store(&dweights, lane->dweights, plan->head_words, 1.0f);
 }
@@ -327,12 +329,14 @@ static void do_part(void *context, int64_t part, int lane_number)
 {
     const struct run *run = context;
     (void)lane_number;
+    run->plan->kernels->begin_task();
     for (int64_t item = 0; item < run->batch_rows; ++item) {
         const struct work work = work_at(run, item);
         if (work.row->count > 0) {
             add_to_keys(run, &work, work.starts[part], work.starts[part + 1]);
         }
     }
+    run->plan->kernels->end_task();
 }
 
 /* --- batches and waves --------------------------------------------------------------------------------------- */
