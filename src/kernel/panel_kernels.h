@@ -3,7 +3,8 @@
  * A *word* is 32 bits of one operand along the contraction: one float (AG_PANEL_F32) or two bf16, the one with
  * the lower contraction index in the low half (AG_PANEL_BF16). A *panel* is [depth words][lanes]: `lanes` columns
  * of the result side by side, one vector load each. A matrix with more columns is several panels, one after the
- * other. Everything behind the matrix's edge in a panel is zero, so kernels may compute whole panels.
+ * other. Everything behind the matrix's edge in a panel is zero, so kernels may compute whole panels;
+ * pack_lanes leaves the second half alone where no row reaches it, and kernels then compute half.
  *
  *     C[row][lane] += sum over word w of  dot(B[row][w], A[w][lane])
  *
