@@ -394,15 +394,19 @@ static struct attention_columns rows_that_see(const struct chunk *chunk, struct 
     return rows;
 }
 
-/* dQ += dS K over the packed keys [begin, end) of the tile. */
-static void add_query_gradients(const struct chunk *chunk, struct attention_columns rows,
+/* dQ += dS K for rows, the first of which is row `row_at` of the block's scores, over the packed keys [begin, end) of the
+ * tile. */
+static void add_query_gradients(const struct chunk *chunk, struct attention_columns rows, int64_t row_at,
                                 struct attention_columns packed_keys)
 {
     const struct attention_plan *plan = chunk->plan;
     const struct attention_lane *lane = chunk->lane;
     const struct attention_depth *depth = &lane->key_depth;
     const struct ag_panel_kernels *panel = chunk->panel;
-    const int64_t at = packed_keys.begin % ATTENTION_BLOCK_KEYS / panel->pair;
+    const int64_t at = (row_at * ATTENTION_SCORE_STRIDE + packed_keys.begin % ATTENTION_BLOCK_KEYS) / panel->pair;
+    if (is_empty(rows) || is_empty(packed_keys)) {
+        return;
+    }
     struct ag_multiply m = {.a = depth->words + packed_keys.begin / panel->pair * depth->word_stride,
                             .a_panel_stride = depth->panel_stride,
                             .a_word_stride = depth->word_stride,
@@ -420,6 +424,38 @@ static void add_query_gradients(const struct chunk *chunk, struct attention_colu
     m.c += plan->dim_cols;
     m.cols = plan->rope_cols;
     panel->multiply(&m);
+}
+
+/* Those of the `used` packed keys that rows see between them, in whole strips. */
+static struct attention_columns keys_seen(const struct chunk *chunk, struct attention_columns rows,
+                                          struct attention_columns used, int64_t tile_begin)
+{
+    const struct attention_columns seen =
+        attention_columns_of_rows(chunk->item->sequence, chunk->begin + rows.begin, chunk->begin + rows.end);
+    struct attention_columns keys =
+        common((struct attention_columns){seen.begin - tile_begin, seen.end - tile_begin}, used);
+    keys.begin -= (keys.begin - used.begin) % ATTENTION_STRIP;
+    keys.end = smaller(keys.begin + (keys.end - keys.begin + ATTENTION_STRIP - 1) / ATTENTION_STRIP * ATTENTION_STRIP,
+                       used.end);
+    return keys;
+}
+
+/* dQ of a block whose `used` keys have been computed. Rows go together where they see the same strips. */
+static void add_block_to_queries(const struct chunk *chunk, struct attention_columns rows,
+                                 struct attention_columns used, int64_t tile_begin)
+{
+    struct attention_columns group = {rows.begin, rows.begin}, group_keys = {0, 0};
+    for (int64_t row = rows.begin; row < rows.end; row = group.end) {
+        const struct attention_columns strip = {row, smaller(row + ATTENTION_STRIP, rows.end)};
+        const struct attention_columns keys = keys_seen(chunk, strip, used, tile_begin);
+        if (keys.begin != group_keys.begin || keys.end != group_keys.end) {
+            add_query_gradients(chunk, group, group.begin - rows.begin, group_keys);
+            group.begin = row;
+            group_keys = keys;
+        }
+        group.end = strip.end;
+    }
+    add_query_gradients(chunk, group, group.begin - rows.begin, group_keys);
 }
 
 /* At most ATTENTION_BLOCK_ROWS rows (of the chunk) against at most ATTENTION_BLOCK_KEYS packed keys [begin, end) of a
@@ -442,9 +478,7 @@ static void run_block(const struct chunk *chunk, struct attention_columns rows, 
         }
         clear_other_rows(chunk, &strip, rows.end - rows.begin);
     }
-    if (!is_empty(used)) {
-        add_query_gradients(chunk, rows, used);
-    }
+    add_block_to_queries(chunk, rows, used, tile_begin);
 }
 
 /* A row tile (rows of the chunk) against a packed key tile: its blocks that see something. */
