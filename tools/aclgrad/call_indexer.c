@@ -192,13 +192,15 @@ static bool explain(const struct call *call, const struct facts *facts)
 
 /* --- what tensors say of the problem --------------------------------------------------------------------- */
 
-/* Values of a length tensor, as the problem's lengths. Counts (BSND) are lengths, prefix sums (TND) are ends. */
+/* Values of a length tensor, as the problem's lengths. Counts (BSND) are lengths, prefix sums (TND) are ends. A tensor of
+ * another type says nothing: the library will refuse it. */
 static void describe_lengths(struct call *call, const char *tensor, const char *lengths, const char *ends)
 {
     const struct tensor *t = tensor_set_find(&call->inputs, tensor);
-    int64_t *list = t ? malloc((size_t)(t->elems + 1) * sizeof *list) : NULL;
+    const bool is_list = t && t->dtype == AG_INT32 && t->elems <= PROBLEM_MOST_ITEMS;
+    int64_t *list = is_list ? malloc((size_t)(t->elems + 1) * sizeof *list) : NULL;
     for (int64_t i = 0; list && i < t->elems; ++i) {
-        list[i] = (int64_t)tensor_get(t, i);
+        list[i] = ((const int32_t *)t->data)[i];
     }
     if (list && problem_is(&call->problem, "layout", "tnd")) {
         problem_set_ends(&call->problem, lengths, ends, list, t->elems);

@@ -11,6 +11,7 @@
 #include "options.h"
 #include "table.h"
 #include "verdict.h"
+#include "whole_number.h"
 
 enum {
     KEY_STANDARD = 1000,
@@ -132,13 +133,14 @@ static bool parse_groups(struct axes *axes)
     axes->group = name;
     axes->group_ends = ends;
     axes->group_count = 0;
-    for (const char *text = colon; *text && axes->group_count < (int64_t)(sizeof ends / sizeof *ends);) {
-        char *end;
-        ends[axes->group_count++] = strtoll(text + 1, &end, 10);
-        if (end == text + 1 || (*end && *end != ',')) {
-            return cli_fail(CLI_USAGE, "--groups: got '%s', want NAME:END,END,...", given.groups);
+    for (const char *text = colon; *text;) {
+        const size_t length = strcspn(++text, ",");
+        if (axes->group_count == sizeof ends / sizeof *ends ||
+            !whole_number(text, length, &ends[axes->group_count++])) {
+            return cli_fail(CLI_USAGE, "--groups: got '%s', want NAME:END,END,... with at most 65536 ends",
+                            given.groups);
         }
-        text = end;
+        text += length;
     }
     return true;
 }

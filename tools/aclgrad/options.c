@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include "acl/acl.h"
 #include "aclgrad/aclgrad.h"
 #include "cli.h"
+#include "whole_number.h"
 
 struct cli_options cli = {.seed = 1, .max_bytes = UINT64_C(8) << 30};
 
@@ -26,10 +28,7 @@ static const struct argp_option global_options[] = {
 
 bool parse_count(const char *option, const char *text, int64_t lowest, int64_t highest, int64_t *value)
 {
-    char *end;
-    errno = 0;
-    *value = strtoll(text, &end, 10);
-    return (end != text && !*end && !errno && *value >= lowest && *value <= highest) ||
+    return (whole_number(text, strlen(text), value) && *value >= lowest && *value <= highest) ||
            cli_fail(CLI_USAGE, "%s: got '%s', want %" PRId64 " to %" PRId64, option, text, lowest, highest);
 }
 
@@ -42,7 +41,7 @@ bool parse_size(const char *text, uint64_t *bytes)
     const char *unit = *end ? strchr(units, *end) : NULL;
     const int shift = unit ? 10 * (int)(unit - units + 1) : 0;
     *bytes = number << shift;
-    return (end != text && *text != '-' && !errno && (!*end || (unit && !end[1])) && *bytes >> shift == number) ||
+    return (isdigit((unsigned char)*text) && !errno && (!*end || (unit && !end[1])) && *bytes >> shift == number) ||
            cli_fail(CLI_USAGE, "--max-bytes: got '%s', want a size like 4096, 16M or 2G", text);
 }
 
@@ -67,7 +66,7 @@ static bool set_global(int key, const char *text)
     case KEY_SEED:
         errno = 0;
         cli.seed = strtoull(text, &end, 10);
-        return (end != text && !*end && !errno && *text != '-') ||
+        return (isdigit((unsigned char)*text) && !*end && !errno) ||
                cli_fail(CLI_USAGE, "--seed: got '%s', want a number from 0 to 2^64 - 1", text);
     case KEY_THREADS:
         return parse_count("--threads", text, 1, 1024, &number) &&

@@ -1,7 +1,7 @@
 #include "problem.h"
 
 #include <assert.h>
-#include <errno.h>
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "whole_number.h"
 
 /* --- names ----------------------------------------------------------------------------------------------- */
 
@@ -99,20 +100,13 @@ static bool fail_unknown_key(const struct problem *problem, const char *name)
 
 static bool parse_integer(const struct problem_key *key, const char *text, size_t length, int64_t *value)
 {
-    char copy[32], *end;
-    if (length == 0 || length >= sizeof copy || text[0] == '+' || text[0] == ' ') {
+    int64_t number;
+    if (!whole_number(text, length, &number)) {
         return cli_fail(CLI_USAGE, "%s: got '%.*s', want an integer", key->name, (int)length, text);
     }
-    memcpy(copy, text, length);
-    copy[length] = 0;
-    errno = 0;
-    const long long number = strtoll(copy, &end, 10);
-    if (*end || errno) {
-        return cli_fail(CLI_USAGE, "%s: got '%s', want an integer", key->name, copy);
-    }
     if (number < key->lowest || number > key->highest) {
-        return cli_fail(CLI_USAGE, "%s: got %lld, want %" PRId64 " to %" PRId64, key->name, number, key->lowest,
-                        key->highest);
+        return cli_fail(CLI_USAGE, "%s: got %" PRId64 ", want %" PRId64 " to %" PRId64, key->name, number,
+                        key->lowest, key->highest);
     }
     *value = number;
     return true;
@@ -122,7 +116,7 @@ static bool parse_real(const struct problem_key *key, const char *text, double *
 {
     char *end;
     *value = strtod(text, &end);
-    if (end == text || *end || *text == ' ' || !isfinite(*value)) {
+    if (end == text || *end || isspace((unsigned char)*text) || !isfinite(*value)) {
         return cli_fail(CLI_USAGE, "%s: got '%s', want a finite number", key->name, text);
     }
     return true;

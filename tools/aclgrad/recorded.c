@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "cli.h"
 
 /* --- names ----------------------------------------------------------------------------------------------- */
@@ -281,11 +282,15 @@ static bool add_length_tensor(struct call *call, const char *name, const char *l
         return ends == NULL;
     }
     struct tensor *tensor = tensor_set_create(&call->inputs, name, AG_INT32, 1, &count);
-    for (int64_t b = 0; tensor && b < count; ++b) {
+    bool is_good = tensor != NULL;
+    for (int64_t b = 0; is_good && b < count; ++b) {
         ((int32_t *)tensor->data)[b] = (int32_t)ends[b];
+        is_good = ends[b] == (int32_t)ends[b] ||
+                  cli_fail(CLI_IO, "argument '%s': item %" PRId64 " is %" PRId64 ", which int32 does not hold", name,
+                           b, ends[b]);
     }
     free(ends);
-    return tensor != NULL;
+    return is_good;
 }
 
 bool call_complete(struct call *call)
@@ -364,6 +369,14 @@ static int64_t last_element(int rank, const int64_t *dims, const int64_t *stride
     return offset;
 }
 
+/* With strides of 0 a few bytes can claim to be any number of them. */
+static bool is_unpackable(int rank, const int64_t *dims, size_t elem_bytes)
+{
+    int64_t elems, bytes;
+    return ag_product(&elems, rank, dims) && ag_product(&bytes, 2, (int64_t[]){elems, (int64_t)elem_bytes}) &&
+           (uint64_t)bytes <= cli.max_bytes;
+}
+
 static bool apply_view(const char *name, const json_t *view, struct tensor *storage, struct call *call)
 {
     int64_t dims[AG_MAX_RANK], strides[AG_MAX_RANK], index[AG_MAX_RANK] = {0};
@@ -382,10 +395,14 @@ static bool apply_view(const char *name, const json_t *view, struct tensor *stor
                  name, last, storage->elems);
         return true;
     }
+    const size_t bytes = ag_dtype_bytes(storage->dtype);
+    if (!is_unpackable(rank, dims, bytes)) {
+        return cli_fail(CLI_IO, "views: '%s' unpacks to more than the %" PRIu64 " bytes that are read (--max-bytes)",
+                        name, cli.max_bytes);
+    }
     if (!tensor_create(&dense, storage->name, storage->dtype, rank, dims)) {
         return false;
     }
-    const size_t bytes = ag_dtype_bytes(storage->dtype);
     for (int64_t at = 0; at < dense.elems; ++at) {
         int64_t from = offset;
         axes_index(&dense, at, index);

@@ -12,6 +12,7 @@
  *              flash attention.
  *   cosine     cosine of the angle at least 0.9999 (or the number given), norms within 1 %.
  *   bits       the same bits; NaN equals NaN. */
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +44,8 @@ static bool parse_cosine(const char *text, struct standard *standard)
     char *end;
     standard->rule = STANDARD_COSINE;
     standard->least_cosine = strtod(text, &end);
-    return (end != text && !*end && standard->least_cosine > 0 && standard->least_cosine <= 1) ||
+    return (end != text && !*end && !isspace((unsigned char)*text) && standard->least_cosine > 0 &&
+            standard->least_cosine <= 1) ||
            cli_fail(CLI_USAGE, "--standard cosine: got '%s', want a number in (0, 1]", text);
 }
 

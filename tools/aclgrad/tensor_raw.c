@@ -6,19 +6,21 @@
 #include "base/check.h"
 #include "cli.h"
 #include "tensor_file.h"
+#include "whole_number.h"
 
 static bool parse_shape(const char *text, struct tensor *tensor)
 {
-    char *end;
-    const char *begin = text;
+    const char *begin = text, *end = text + strlen(text);
     tensor->rank = 0;
-    while (*text) {
-        const long long dim = strtoll(text, &end, 10);
-        if (end == text || dim < 0 || (*end && *end != ',') || (*end && !end[1]) || tensor->rank == AG_MAX_RANK) {
+    while (text < end) {
+        const char *comma = memchr(text, ',', (size_t)(end - text)), *dim_end = comma ? comma : end;
+        int64_t dim;
+        if (!whole_number(text, (size_t)(dim_end - text), &dim) || dim < 0 || (comma && comma + 1 == end) ||
+            tensor->rank == AG_MAX_RANK) {
             return cli_fail(CLI_USAGE, "--shape: got '%s', want at most 8 dims like 2,3,128", begin);
         }
         tensor->dims[tensor->rank++] = dim;
-        text = *end ? end + 1 : end;
+        text = comma ? comma + 1 : end;
     }
     return true;
 }
