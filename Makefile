@@ -1,9 +1,10 @@
 # The front door: a thin task runner over CMake. `make help` lists the tasks. What a task needs it installs (see
 # tools/setup.sh and cmake/packages.txt), into build/ and build-*/ it builds.
 PREFIX ?= /usr/local
+MINUTES ?= 1
 QEMU_PACKAGES := $(if $(filter x86_64,$(shell uname -m)),test-qemu)
 
-.PHONY: all demo test test-long lint goldens format install clean help
+.PHONY: all demo test test-long fuzz lint goldens format install clean help
 
 all:            ## build/lib/libaclgrad.so and .a
 	@tools/setup.sh build
@@ -20,6 +21,10 @@ test:           ## all short tests: release, sanitizers, emulated CPUs (minutes)
 test-long:      ## sweeps, thread and memory sanitizers, failing allocations, mutations (an hour)
 	@tools/setup.sh build test long $(QEMU_PACKAGES)
 	@tests/run.sh long
+
+fuzz:           ## every fuzz target for MINUTES (default 1) with libFuzzer; see tests/fuzz/README.md
+	@tools/setup.sh build test fuzz
+	@tests/fuzz/run.sh libfuzzer $(MINUTES)
 
 lint:           ## format, clang-tidy, shellcheck, figures
 	@tools/setup.sh build test lint
