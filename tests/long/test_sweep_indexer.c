@@ -55,7 +55,7 @@ static struct indexer_case random_case(struct test_random *random, uint64_t seed
     c.topk = test_random_of(random, 11, topks);
     c.mode = test_random_once_in(random, 2) ? 0 : 3;
     c.indices = (enum test_indices)test_random_below(random, 3);
-    c.views = (enum test_indexer_views)test_random_below(random, 3);
+    c.views = (enum test_indexer_views)test_random_below(random, TEST_INDEXER_VIEWS);
     random_lengths(&c, random);
     return c;
 }

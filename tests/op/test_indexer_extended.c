@@ -1,5 +1,7 @@
 /* labels: ci */
 /* aclnnLightningIndexerGrad beyond the documented limits: any D, more than 64 heads, more than 2048 slots, FLOAT. */
+#include <string.h>
+
 #include "support/indexer_problem.h"
 
 static const int dtypes[] = {AG_BF16, AG_FLOAT16, AG_FLOAT};
@@ -31,7 +33,7 @@ static void test_dims(void **state)
                                                 .dim = dims[i],
                                                 .topk = 11,
                                                 .mode = i % 2 ? 3 : 0,
-                                                .views = (enum test_indexer_views)(i % 3),
+                                                .views = (enum test_indexer_views)(i % TEST_INDEXER_VIEWS),
                                                 .indices = TEST_INDICES_WILD});
     }
 }
@@ -76,6 +78,35 @@ static void test_float_is_float(void **state)
     }
 }
 
+/* Rows of an odd D that begin at whole words, a NaN behind each: it is nobody's second half. */
+static void test_gap_behind_an_odd_row(void **state)
+{
+    enum { KEYS = 20, DIM = 9, STRIDE = 10 };
+    static _Alignas(64) uint16_t spread[KEYS * STRIDE];
+    static const int64_t dims[] = {KEYS, 1, DIM}, strides[] = {STRIDE, STRIDE, 1}, storage[] = {KEYS * STRIDE};
+    const struct indexer_case c = {
+        .dtype = AG_BF16, .is_packed = true, .q_len = {3}, .kv_len = {KEYS}, .heads = 3, .dim = DIM, .topk = 11};
+    (void)state;
+    TEST_EACH_ISA (isa) {
+        struct indexer_call dense, call;
+        test_configure(1, isa, AG_LIMITS_EXTENDED);
+        indexer_call_create(&dense, &c);
+        indexer_call_create(&call, &c);
+        memset(spread, 0xff, sizeof spread);
+        for (int64_t i = 0; i < KEYS * DIM; ++i) {
+            memcpy(&spread[i / DIM * STRIDE + i % DIM], test_tensor_at(&dense.key, i), sizeof *spread);
+        }
+        aclTensor *key = aclCreateTensor(dims, 3, ACL_BF16, strides, 0, ACL_FORMAT_ND, storage, 1, spread);
+        call.args.key = key;
+        indexer_call_run(&dense);
+        indexer_call_run(&call);
+        indexer_call_assert_same(&call, &dense);
+        aclDestroyTensor(key);
+        indexer_call_destroy(&call);
+        indexer_call_destroy(&dense);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -83,6 +114,7 @@ int main(void)
         cmocka_unit_test(test_many_heads),
         cmocka_unit_test(test_many_slots),
         cmocka_unit_test(test_float_is_float),
+        cmocka_unit_test(test_gap_behind_an_odd_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,7 @@ static struct indexer_case random_case(struct test_random *random, uint64_t seed
     c.topk = some_size(random, 300);
     c.mode = test_random_below(random, 2) ? 3 : 0;
     c.indices = (enum test_indices)test_random_below(random, 3);
-    c.views = (enum test_indexer_views)test_random_below(random, 3);
+    c.views = (enum test_indexer_views)test_random_below(random, TEST_INDEXER_VIEWS);
     return c;
 }
 

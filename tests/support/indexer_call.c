@@ -81,9 +81,10 @@ static struct test_tensor create_viewed(const struct indexer_call *call, int dty
         const int d = call->c.views == TEST_INDEXER_REVERSED ? i : rank - 1 - i;
         strides[d] = next;
         next = next * dims[d] + (call->c.views == TEST_INDEXER_PADDED ? 3 : 0);
+        next += call->c.views == TEST_INDEXER_SPREAD && d == rank - 1;
         next = next > 0 ? next : 1;
     }
-    return test_tensor_create_strided(dtype, rank, dims, strides, 5);
+    return test_tensor_create_strided(dtype, rank, dims, strides, call->c.views == TEST_INDEXER_SPREAD ? 4 : 5);
 }
 
 /* [B, S, a, b] or [T, a, b], without trailing dims of -1. */

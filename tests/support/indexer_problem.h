@@ -15,8 +15,10 @@ enum test_indices {
 
 enum test_indexer_views {
     TEST_INDEXER_DENSE,
-    TEST_INDEXER_PADDED,  /* gaps behind every dim, an offset */
-    TEST_INDEXER_REVERSED /* the first dim lies innermost */
+    TEST_INDEXER_PADDED,   /* gaps behind every dim, an offset */
+    TEST_INDEXER_REVERSED, /* the first dim lies innermost */
+    TEST_INDEXER_SPREAD,   /* rows of D side by side, one element between them */
+    TEST_INDEXER_VIEWS
 };
 
 enum { TEST_INDEXER_SEQUENCES = 12 };

@@ -28,6 +28,7 @@ struct run {
     int64_t wave_first, wave_end; /* sequences of the wave */
     int64_t wave_key;             /* its first key in the whole tensor */
     int64_t batch_rows;           /* rows of the batch at hand */
+    bool has_packed_keys;         /* else the key tensor's rows are words already, and read where they are */
 };
 
 /* --- where rows lie ------------------------------------------------------------------------------------------ */
@@ -107,7 +108,7 @@ static void pack_keys(void *context, int64_t item, int lane)
     const int64_t at = chunk.first - run->wave_key;
     (void)lane;
     memset(run->ws.dk + at * plan->dim_words, 0, (size_t)(chunk.count * plan->dim_words) * sizeof(float));
-    if (chunk.live > 0) {
+    if (chunk.live > 0 && run->has_packed_keys) {
         const struct ag_matrix keys = some_keys(&plan->problem, &plan->problem.key, chunk.first, chunk.live);
         run->panel->pack_rows[plan->problem.elem](run->ws.keys + at * plan->key_words, plan->key_words, &keys);
     }
@@ -123,13 +124,27 @@ static void store_keys(void *context, int64_t item, int lane)
     run->elems->store(&dk, run->ws.dk + (chunk.first - run->wave_key) * plan->dim_words, plan->dim_words, 1.0f);
 }
 
+/* Rows of bf16 side by side are what packing would make of them: words along D. */
+static bool keys_are_words(const struct indexer_plan *plan)
+{
+    const struct indexer_problem *p = &plan->problem;
+    const struct ag_view *key = &p->key;
+    bool is_whole =
+        !ag_view_is_empty(key) && p->dim % 2 == 0 && (uintptr_t)ag_view_origin(key) % sizeof(uint32_t) == 0;
+    for (int axis = 0; axis < key->rank - 1; ++axis) {
+        is_whole = is_whole && key->strides[axis] % 2 == 0;
+    }
+    return plan->panel == AG_PANEL_BF16 && is_whole && key->strides[key->rank - 1] == 1;
+}
+
 /* --- one row: slots ------------------------------------------------------------------------------------------ */
 
 /* A row of the batch, and its share of the workspace. */
 struct work {
     struct indexer_row *row;
-    const uint32_t *keys; /* of its sequence */
-    float *dk;            /* of its sequence */
+    const uint32_t *keys; /* of its sequence, key_stride words from one to the next */
+    int64_t key_stride;
+    float *dk; /* of its sequence */
     uint32_t *dp, *query;
     int32_t *numbers, *entries, *starts;
 };
@@ -139,8 +154,13 @@ static struct work work_at(const struct run *run, int64_t item)
     const struct indexer_plan *plan = run->plan;
     const struct indexer_workspace *ws = &run->ws;
     const int64_t topk = plan->problem.topk, key_begin = ws->rows[item].key_begin;
+    const struct ag_view *key = &plan->problem.key;
+    const uint32_t *keys = run->has_packed_keys
+                               ? ws->keys + key_begin * plan->key_words
+                               : indexer_element(key, (run->wave_key + key_begin) * plan->problem.dim);
     return (struct work){.row = ws->rows + item,
-                         .keys = ws->keys + key_begin * plan->key_words,
+                         .keys = keys,
+                         .key_stride = run->has_packed_keys ? plan->key_words : key->strides[key->rank - 3] / 2,
                          .dk = ws->dk + key_begin * plan->dim_words,
                          .dp = ws->dp + item * topk * plan->dp_words,
                          .query = ws->queries + item * plan->query_words,
@@ -218,7 +238,7 @@ static void score_block(const struct run *run, const struct work *work, const st
                                            .dweights = lane->dweights,
                                            .dp = work->dp + begin * plan->dp_words,
                                            .dp_pairs = lane->dp_pairs,
-                                           .key_stride = plan->key_words,
+                                           .key_stride = work->key_stride,
                                            .dp_stride = plan->dp_words,
                                            .head_stride = plan->head_words,
                                            .heads = p->heads,
@@ -239,7 +259,7 @@ static void add_to_query(const struct run *run, const struct work *work, const s
                                              .keys = work->keys,
                                              .numbers = work->numbers + begin,
                                              .panel_stride = panel_words,
-                                             .key_stride = plan->key_words,
+                                             .key_stride = work->key_stride,
                                              .slots = slots,
                                              .dim = p->dim};
     const struct ag_multiply multiply = {.a = lane->gathered,
@@ -389,6 +409,7 @@ static void run_waves(const struct indexer_plan *plan, void *workspace)
                       .elems = &plan->kernels->rows[p->elem]};
     struct ag_arena arena = ag_arena_over(workspace);
     indexer_carve(&arena, plan, &run.ws);
+    run.has_packed_keys = !keys_are_words(plan);
     for (int64_t first = 0; first < indexer_sequence_count(p); first += step) {
         const int64_t end = first + step;
         run.wave_first = first;
