@@ -71,9 +71,9 @@ def matches(expected, got):
     return bool(got) and line_matches(expected[0], got[0]) and matches(expected[1:], got[1:])
 
 
-def run(command, directory, environment):
+def run(command, directory, environment, stdin=""):
     result = subprocess.run(["/bin/sh", "-c", command], cwd=directory, env=environment, stdout=subprocess.PIPE,
-                            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=400)
+                            stderr=subprocess.STDOUT, input=stdin.encode(), timeout=400)
     text = result.stdout.decode("utf-8", "replace")
     return [line for line in text.split("\n")[:-1]] if text.endswith("\n") else text.split("\n") if text else [], \
         result.returncode
@@ -98,13 +98,17 @@ def record(path, steps, results):
         file.write("\n".join(out) + "\n")
 
 
+def environment_of(bindir):
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ACLGRAD_")}
+    environment.update(PATH=os.path.abspath(bindir) + os.pathsep + os.environ["PATH"], LC_ALL="C", ACLGRAD_THREADS="2",
+                       ACLGRAD_ISA="scalar", TESTS=os.path.dirname(os.path.abspath(__file__)))
+    return environment
+
+
 def main():
     is_record = sys.argv[1] == "--record"
     bindir, path = sys.argv[1 + is_record], os.path.abspath(sys.argv[2 + is_record])
-    here = os.path.dirname(os.path.abspath(__file__))
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("ACLGRAD_")}
-    environment.update(PATH=os.path.abspath(bindir) + os.pathsep + os.environ["PATH"], TESTS=here, LC_ALL="C",
-                       ACLGRAD_THREADS="2", ACLGRAD_ISA="scalar")
+    environment = environment_of(bindir)
     steps = read_steps(path)
     if not steps:
         sys.exit(f"{path}: no commands")
@@ -127,4 +131,5 @@ def main():
     sys.exit(1 if failed else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()
