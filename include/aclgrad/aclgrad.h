@@ -3,7 +3,15 @@
  * The settings here are process-wide, win over the ACLGRAD_* environment variables, and hold for every phase 1 that
  * starts afterwards: an executor keeps the settings of its phase 1. All functions are thread-safe. Those that
  * return a status return 0 (ACLNN_SUCCESS), or 161001 (a null pointer) or 161002 (a bad value) with a text in
- * aclGetRecentErrMsg; nothing is changed then. */
+ * aclGetRecentErrMsg; nothing is changed then.
+ *
+ * The environment is read once, at the first use of the library:
+ *     ACLGRAD_THREADS=N          ACLGRAD_ISA=NAME           ACLGRAD_LIMITS=documented|extended      as the functions below
+ *     ACLGRAD_SOFTMAX_LAYOUT=auto|cann|tnd|ntd     order of softmaxMax and softmaxSum (attention)
+ *     ACLGRAD_ASYNC=0|1          one worker per stream; phase 2 returns at once
+ *     ACLGRAD_VERBOSE=LIST       of check, plan, run: one CSV line per event on stderr
+ *     ACLGRAD_DEBUG=0|1          checked mode: see README.md
+ * and, whenever it is asked for, ACLGRAD_SOC_NAME=TEXT: what aclrtGetSocName answers. */
 #ifndef ACLGRAD_ACLGRAD_H
 #define ACLGRAD_ACLGRAD_H
 

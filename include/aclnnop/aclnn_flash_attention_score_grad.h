@@ -73,7 +73,8 @@
  * written then. If dqOut, dkOut and dvOut all have no elements the call is a success of workspace 0.
  *
  * Deterministic: the same bits for any number of threads, strides and addresses, and for a sequence in any pack. Accuracy:
- * sums in float, one rounding at the end; BF16 rounds P and dS to BF16 before the second products. Thread-safe.
+ * sums in float, one rounding at the end; the kernels avx512bf16 and amx round P and dS of BF16 problems to BF16 before
+ * the second products. Thread-safe.
  *
  * Differences from the device, a worked example per sparse mode, and the error bounds:
  * docs/operators/flash-attention-unpadding-score-grad.md. */
