@@ -26,7 +26,7 @@ fuzz:           ## every fuzz target for MINUTES (default 1) with libFuzzer; see
 	@tools/setup.sh build test fuzz
 	@tests/fuzz/run.sh libfuzzer $(MINUTES)
 
-lint:           ## format, clang-tidy, shellcheck, figures
+lint:           ## format, scripts, layers, figures, manual page, clang-tidy, cppcheck
 	@tools/setup.sh build test lint
 	@tests/lint/run.sh
 
