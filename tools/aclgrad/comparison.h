@@ -71,8 +71,11 @@ int64_t next_difference(const struct tensor *got, const struct tensor *want, int
  * narrower type when it rounds to it; every other meeting with NaN or infinity is an infinite error. */
 double element_error(int got_dtype, int want_dtype, double got, double want);
 
-/* The sides have the same dims (CLI_USAGE else, also when a side that the rule needs is missing). Of the worst
- * elements at most `worst` are kept. */
+/* The two sides have the same dims and, under bits, the same type; else false, and why. */
+bool sides_match(const struct comparison_sides *sides, const struct standard *standard, char *why, size_t bytes);
+
+/* Of sides that match. CLI_USAGE when a side that the rule needs is missing or has other dims. Of the worst elements at
+ * most `worst` are kept. */
 bool compare_tensors(const struct comparison_sides *sides, const struct standard *standard, int worst,
                      struct comparison *result);
 

@@ -1,10 +1,10 @@
-/* The self-checks of a call's inputs, as doctor and `replay --inspect` print them. */
+/* The self-checks of a call, as doctor and, for the inputs alone, `replay --inspect` print them. */
 #ifndef ACLGRAD_DOCTOR_H
 #define ACLGRAD_DOCTOR_H
 
 #include "call.h"
 
 /* Prints the findings; *has_errors: one of them is an error. */
-bool doctor_print(struct call *call, bool *has_errors);
+bool doctor_print(struct call *call, bool with_outputs, bool *has_errors);
 
 #endif

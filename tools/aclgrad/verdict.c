@@ -98,10 +98,26 @@ static bool draw(struct verdict *v, const struct comparison_sides *sides, const 
 
 /* --- the whole ------------------------------------------------------------------------------------------- */
 
+/* Not comparable is not equal. */
+static void note_mismatch(struct verdict *v, const struct comparison_sides *sides, const struct standard *standard,
+                          const char *why)
+{
+    table_row(&v->results, "ssdssssssss", sides->got->name, "FAILED", sides->got->elems, NULL, NULL, NULL, NULL,
+              standard->name, "", why, v->problem);
+    ++v->compared;
+    ++v->failed;
+    remember(v->wrong, sides->got->name);
+}
+
 bool verdict_compare(struct verdict *v, const struct comparison_sides *sides, const struct standard *standard,
                      const struct axes *axes)
 {
     struct comparison c;
+    char why[2 * AG_SHAPE_TEXT + 32];
+    if (!sides_match(sides, standard, why, sizeof why)) {
+        note_mismatch(v, sides, standard, why);
+        return true;
+    }
     if (!compare_tensors(sides, standard, v->options->worst > 0 ? v->options->worst : 1, &c)) {
         return false;
     }
