@@ -138,17 +138,49 @@ static bool fit_factor(const struct slices *s, int64_t i, double *factor)
     return telling >= LEAST_ELEMS && got_squared > 0 && sqrt(left / got_squared) <= closeness(s);
 }
 
-/* Slice `mine` of got against slice `its` of want. */
-static bool slices_match(const struct slices *s, int64_t mine, int64_t its)
+static double size_of(const struct slices *s, int64_t i)
 {
-    double left = 0, size = 0;
+    double size = 0;
+    for (int64_t e = 0; e < slice_elems(s); ++e) {
+        const double want = want_at(s, i, e);
+        size += isfinite(want) ? want * want : 0;
+    }
+    return size;
+}
+
+/* Slice `mine` of got against slice `its` of want; what is off is measured against its size, or `least`. */
+static bool slices_match(const struct slices *s, int64_t mine, int64_t its, double least)
+{
+    const double size = fmax(size_of(s, its), least);
+    double left = 0;
     for (int64_t e = 0; e < slice_elems(s); ++e) {
         const double got = got_at(s, mine, e), want = want_at(s, its, e);
         const double error = element_error(s->sides->got->dtype, s->golden->dtype, got, want);
         left += error * error;
-        size += isfinite(want) ? want * want : 0;
     }
     return size > 0 && sqrt(left / size) <= closeness(s);
+}
+
+/* More of them, all by one factor: an expert's rows, a sequence's tokens. */
+static void find_scaled_run(const struct slices *s, struct diagnosis *d)
+{
+    int64_t first = -1, last = -1;
+    double factor = 1, one;
+    char from[64], to[64];
+    for (int64_t i = 0; i < s->count; ++i) {
+        if (s->bad[i] > 0) {
+            if (!fit_factor(s, i, &one) || (first >= 0 && fabs(one / factor - 1) > 2 * closeness(s))) {
+                return;
+            }
+            factor = first < 0 ? one : factor;
+            first = first < 0 ? i : first;
+            last = i;
+        }
+    }
+    if (fabs(factor - 1) > closeness(s) && (last - first + 1) * 3 <= s->bad_slices * 4) {
+        find(d, "scaled", "%s to %s are %.4g times what they should be, all else is right",
+             slice_name(s, first, from), slice_name(s, last, to), factor);
+    }
 }
 
 /* A few wrong slices, and each a multiple of what belongs there. */
@@ -158,7 +190,11 @@ static void find_scaled(const struct slices *s, struct diagnosis *d)
     double factors[MOST];
     int64_t which[MOST], fitting = 0;
     char name[64];
-    if (s->bad_slices == 0 || s->bad_slices > MOST || s->count < 2 || slice_elems(s) < LEAST_ELEMS) {
+    if (s->bad_slices == 0 || s->count < 2 || slice_elems(s) < LEAST_ELEMS) {
+        return;
+    }
+    if (s->bad_slices > MOST) {
+        find_scaled_run(s, d);
         return;
     }
     for (int64_t i = 0; i < s->count; ++i) {
@@ -188,9 +224,9 @@ static bool find_all_scaled(const struct slices *parts, struct diagnosis *d)
 }
 
 /* The slice holds what belongs to another one, and not what belongs to it. */
-static bool is_from(const struct slices *s, int64_t mine, int64_t its)
+static bool is_from(const struct slices *s, int64_t mine, int64_t its, double least)
 {
-    return slice_elems(s) >= LEAST_ELEMS && slices_match(s, mine, its) && !slices_match(s, mine, mine);
+    return slice_elems(s) >= LEAST_ELEMS && slices_match(s, mine, its, least) && !slices_match(s, mine, mine, 0);
 }
 
 static void find_swapped(const struct slices *s, struct diagnosis *d)
@@ -198,7 +234,9 @@ static void find_swapped(const struct slices *s, struct diagnosis *d)
     char one[64], other[64];
     for (int64_t i = 0; i < s->count; ++i) {
         for (int64_t j = i + 1; s->bad[i] > 0 && j < s->count; ++j) {
-            if (s->bad[j] > 0 && is_from(s, i, j) && is_from(s, j, i)) {
+            /* one of the two may be all but zero */
+            const double larger = fmax(size_of(s, i), size_of(s, j));
+            if (s->bad[j] > 0 && is_from(s, i, j, larger) && is_from(s, j, i, larger)) {
                 find(d, "swapped", "%s and %s are exchanged", slice_name(s, i, one), slice_name(s, j, other));
             }
         }
@@ -219,7 +257,7 @@ static void find_shifted(const struct slices *s, struct diagnosis *d)
                 const int64_t from = i + sign * shift;
                 if (s->bad[i] > 0 && from >= 0 && from < s->count) {
                     ++tried;
-                    fitting += is_from(s, i, from);
+                    fitting += is_from(s, i, from, 0);
                     tried = tried == 2 && fitting == 0 ? INT64_MAX : tried; /* hopeless: stop early */
                 }
             }
@@ -235,8 +273,9 @@ static void find_shifted(const struct slices *s, struct diagnosis *d)
 
 static void find_confined(const struct slices *s, struct diagnosis *d)
 {
-    char name[64];
-    if (s->count < 2 || s->bad_slices == 0 || s->bad_slices * 4 > s->count + 3 || s->bad_slices == s->count) {
+    char name[64], other[64];
+    if (s->count < 2 || s->bad_slices == 0 || (s->bad_slices > 1 && s->bad_slices * 4 > s->count + 3) ||
+        s->bad_slices == s->count) {
         return;
     }
     int64_t first = 0, last = s->count - 1;
@@ -251,6 +290,9 @@ static void find_confined(const struct slices *s, struct diagnosis *d)
     } else if (last - first + 1 == s->bad_slices) {
         find(d, "confined", "all wrong elements lie in %s %" PRId64 " to %" PRId64, s->axes->names[s->axis], first,
              last);
+    } else if (s->bad_slices == 2) {
+        find(d, "confined", "all wrong elements lie in %s and %s", slice_name(s, first, name),
+             slice_name(s, last, other));
     }
 }
 
@@ -288,11 +330,9 @@ static void diagnose_axis(struct slices *s, int axis, struct diagnosis *d)
         const int before = d->count;
         find_scaled(s, d);
         if (d->count == before && s->bad_slices > 1 && s->bad_slices <= MOST_SLICES) {
-            if (s->bad_slices <= 64) {
+            find_shifted(s, d); /* first: shifted rows that are zero look exchanged */
+            if (d->count == before && s->bad_slices <= 64) {
                 find_swapped(s, d);
-            }
-            if (d->count == before) {
-                find_shifted(s, d);
             }
         }
         if (d->count == before) {
@@ -301,6 +341,66 @@ static void diagnose_axis(struct slices *s, int axis, struct diagnosis *d)
     }
     free(s->bad);
     s->bad = NULL;
+}
+
+/* --- rows in another order ------------------------------------------------------------------------------- */
+
+struct row_key {
+    const unsigned char *bytes;
+    size_t size;
+    int64_t row;
+};
+
+static int compare_keys(const void *a, const void *b)
+{
+    const struct row_key *x = a, *y = b;
+    const int order = memcmp(x->bytes, y->bytes, x->size);
+    return order != 0 ? order : x->row < y->row ? -1 : 1;
+}
+
+/* The rows of a tensor (all axes but the last), sorted by their bytes. */
+static struct row_key *sort_rows(const struct tensor *t, int64_t rows)
+{
+    struct row_key *keys = calloc((size_t)rows + 1, sizeof *keys);
+    const size_t bytes = tensor_bytes(t) / (size_t)rows;
+    for (int64_t i = 0; keys && i < rows; ++i) {
+        keys[i] = (struct row_key){(const unsigned char *)t->data + (size_t)i * bytes, bytes, i};
+    }
+    if (keys) {
+        qsort(keys, (size_t)rows, sizeof *keys, compare_keys);
+    }
+    return keys;
+}
+
+/* Statistics in another order hold the same rows: where each of them went is a question of places, not of numbers. */
+static void find_reordered(const struct slices *s, struct diagnosis *d)
+{
+    enum { LEAST_ROWS = 4, MOST_ROWS = 1 << 20 };
+    const struct tensor *got = s->sides->got, *want = s->golden;
+    const int64_t inner = got->rank > 1 ? got->dims[got->rank - 1] : 0, rows = inner > 0 ? got->elems / inner : 0;
+    if (got->dtype != want->dtype || rows < LEAST_ROWS || rows > MOST_ROWS) {
+        return;
+    }
+    struct row_key *mine = sort_rows(got, rows), *its = sort_rows(want, rows);
+    int64_t moved = 0, first = -1, from = -1;
+    bool is_same = mine && its;
+    for (int64_t i = 0; is_same && i < rows; ++i) {
+        is_same = memcmp(mine[i].bytes, its[i].bytes, mine[i].size) == 0;
+        if (is_same && mine[i].row != its[i].row) {
+            ++moved;
+            from = first < 0 || mine[i].row < first ? its[i].row : from;
+            first = first < 0 || mine[i].row < first ? mine[i].row : first;
+        }
+    }
+    if (is_same && moved > 0) {
+        char place[PLACE_TEXT], source[PLACE_TEXT];
+        find(d, "reordered",
+             "the same rows in another order, %" PRId64 " of %" PRId64 " elsewhere: %s holds what belongs to %s",
+             moved, rows, axes_place(s->axes, got, first * inner, place),
+             axes_place(s->axes, got, from * inner, source));
+    }
+    free(mine);
+    free(its);
 }
 
 void diagnose(const struct comparison_sides *sides, const struct standard *standard, const struct axes *axes,
@@ -314,9 +414,12 @@ void diagnose(const struct comparison_sides *sides, const struct standard *stand
         return;
     }
     for (int axis = 0; axis < axes->rank; ++axis) {
-        if (axis == axes->head_axis || axis == axes->row_axis || axis == 0) {
+        if (axis == axes->head_axis || axis == axes->row_axis || axis == 0 || axes->rank == 2) {
             diagnose_axis(&s, axis, d);
         }
+    }
+    if (d->count == 0) {
+        find_reordered(&s, d);
     }
     for (int i = 0; axes->head_axis >= 0 && i < d->count; ++i) { /* a head says more than its rows */
         if (strcmp(d->findings[i].code, "scaled") == 0 && d->count > 1) {

@@ -11,7 +11,7 @@ enum { DIAGNOSIS_TEXT = 320, MOST_FINDINGS = 8 };
 struct diagnosis {
     int count;
     struct finding {
-        const char *code; /* "scaled", "swapped", "shifted", "confined", "not-finite", "zero" */
+        const char *code; /* "scaled", "swapped", "shifted", "confined", "reordered", "not-finite", "zero" */
         char text[DIAGNOSIS_TEXT];
     } findings[MOST_FINDINGS];
 };
