@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "answers.h"
+#include "base/config.h"
 #include "cli.h"
 #include "options.h"
 #include "problem_source.h"
@@ -78,15 +79,17 @@ static const struct argp check_argp = {options,
 
 static void note_repro(struct verdict *verdict, const char *text)
 {
+    const struct ag_config config = ag_config_get();
     char repro[1024];
-    snprintf(repro, sizeof repro, "REPRO: aclgrad --seed %" PRIu64 " check '%s'", cli.seed, text);
+    snprintf(repro, sizeof repro, "REPRO: aclgrad --seed %" PRIu64 " --isa %s%s check '%s'", cli.seed,
+             ag_isa_name(config.isa), config.limits == AG_LIMITS_EXTENDED ? " --limits extended" : "", text);
     verdict_note(verdict, NULL, "repro", repro);
 }
 
 static bool judge(struct call *call, const struct answers *r, struct verdict *verdict)
 {
     struct standard standard;
-    const int failed = verdict->failed;
+    const int failed = verdict->failed, mistrusted = verdict->mistrusted;
     bool is_good = standard_parse("bound", &standard);
     for (int i = 0; is_good && i < r->fast.count; ++i) {
         const struct comparison_sides sides = {
@@ -96,7 +99,7 @@ static bool judge(struct call *call, const struct answers *r, struct verdict *ve
             is_good = verdict_compare(verdict, &sides, &standard, &axes);
         }
     }
-    if (verdict->failed > failed) {
+    if (verdict->failed > failed || (given.is_strict && verdict->mistrusted > mistrusted)) {
         note_repro(verdict, verdict->problem);
     }
     return is_good;
