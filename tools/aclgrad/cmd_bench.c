@@ -14,24 +14,30 @@
 
 enum { KEY_SECONDS = 1000, KEY_NO_PEAK, KEY_ONLY, MOST_RUNS = 100000, LEAST_RUNS = 5 };
 
+/* Runs take turns with bursts of the peak: so long at least, then a burst, and more until they took a quarter of it. */
+static const int64_t turn_ns = 4000000;
+
 static struct {
-    int64_t seconds;
+    double seconds;
     bool has_no_peak;
     const char *only;
 } given = {.seconds = 1};
 
 static const struct argp_option options[] = {
-    {"seconds", KEY_SECONDS, "N", 0, "Measure each problem for at least so long (default 1)", 1},
+    {"seconds", KEY_SECONDS, "N", 0, "Measure each problem for at least so long, like 0.5 (default 1)", 1},
     {"no-peak", KEY_NO_PEAK, 0, 0, "Do not measure the machine's peaks", 1},
     {"only", KEY_ONLY, "PATTERN", 0, "Only problems whose canonical string matches, like 'moe:*'", 1},
     {0}};
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
+    char *end;
     (void)state;
     switch (key) {
     case KEY_SECONDS:
-        if (!parse_count("--seconds", text, 0, 3600, &given.seconds)) {
+        given.seconds = strtod(text, &end);
+        if (end == text || *end || !(given.seconds >= 0 && given.seconds <= 3600)) {
+            cli_fail(CLI_USAGE, "--seconds: got '%s', want 0 to 3600", text);
             exit(cli_report());
         }
         return 0;
@@ -51,7 +57,14 @@ static const struct argp bench_argp = {
     parse_option,
     "PROBLEM...",
     "Times phase 2 of each problem (a string, @FILE, or the name of a layer): after a warm-up, run after run until a "
-    "second has passed. Peaks are measured first, with the kernels in cache and with copies.",
+    "second has passed. Between the runs, the machine's peak is measured in short bursts, with as many threads: "
+    "products of the problem's type in the nearest cache, or copies of as many bytes past all caches.\v"
+    "min_ms, median_ms, p90_ms  of the runs\n"
+    "gflops, gbytes             1e9 operations, bytes a second: the fastest run\n"
+    "percent_of_peak            that rate in the fastest burst's; 0 with --no-peak\n"
+    "runs                       how many\n"
+    "peak                       of what: products or copy\n"
+    "problem                    in canonical form",
     NULL,
     NULL,
     NULL};
@@ -61,6 +74,7 @@ static const struct argp bench_argp = {
 struct times {
     double *ms;
     int count;
+    double peak; /* the fastest burst's rate */
 };
 
 static int compare_doubles(const void *a, const void *b)
@@ -69,69 +83,110 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static bool measure(struct ready_call *ready, struct times *times)
+/* Runs until a turn is over. */
+static bool take_turn(struct ready_call *ready, struct times *times)
 {
-    times->count = 0;
+    const int64_t begin = ag_clock_ns();
+    int64_t start = begin;
+    while (times->count < MOST_RUNS && (start == begin || start - begin < turn_ns)) {
+        if (!ready_call_run(ready)) {
+            return false;
+        }
+        const int64_t end = ag_clock_ns();
+        times->ms[times->count++] = (double)(end - start) * 1e-6;
+        start = end;
+    }
+    return true;
+}
+
+/* At least a burst. */
+static void measure_peak(struct peak_meter *meter, int64_t budget_ns, struct times *times)
+{
+    const int64_t begin = ag_clock_ns();
+    do {
+        const double rate = peak_meter_burst(meter);
+        times->peak = rate > times->peak ? rate : times->peak;
+    } while (ag_clock_ns() - begin < budget_ns);
+}
+
+static bool measure(struct ready_call *ready, struct peak_meter *meter, struct times *times)
+{
     if (!ready_call_run(ready)) { /* warm-up: pages, caches, threads */
         return false;
     }
     const int64_t begin = ag_clock_ns();
     do {
         const int64_t start = ag_clock_ns();
-        if (!ready_call_run(ready)) {
+        if (!take_turn(ready, times)) {
             return false;
         }
-        times->ms[times->count++] = (double)(ag_clock_ns() - start) * 1e-6;
+        if (meter) {
+            measure_peak(meter, (ag_clock_ns() - start) / 4, times);
+        }
     } while (times->count < MOST_RUNS &&
-             (times->count < LEAST_RUNS || ag_clock_ns() - begin < given.seconds * INT64_C(1000000000)));
+             (times->count < LEAST_RUNS || (double)(ag_clock_ns() - begin) * 1e-9 < given.seconds));
     qsort(times->ms, (size_t)times->count, sizeof *times->ms, compare_doubles);
     return true;
 }
 
-/* Against what a problem is measured: products of its type, or, where it does fewer than 8 operations per byte, copies. */
-static double percent_of_peak(const struct call *call, const struct peaks *peaks, double ms, double work,
-                              double bytes)
+/* Below 8 operations per byte, bytes are what takes the time. */
+static bool is_bound_by_bytes(double work, double bytes)
 {
-    const struct tensor *first = &call->inputs.items[0];
-    const bool is_bf16 = first->dtype == AG_BF16;
-    const double gflops = work / ms * 1e-6, gbytes = bytes / ms * 1e-6;
-    return work < 8 * bytes ? 100 * gbytes / peaks->copy_gbytes
-                            : 100 * gflops / (is_bf16 ? peaks->bf16_gflops : peaks->fma_gflops);
+    return work < 8 * bytes;
 }
 
-static void add_row(struct table *table, const struct call *call, const struct peaks *peaks, const struct times *t)
+static enum peak_kind peak_kind_of(const struct call *call, double work, double bytes)
 {
-    double work, bytes;
+    return is_bound_by_bytes(work, bytes) ? PEAK_COPY : call->inputs.items[0].dtype == AG_BF16 ? PEAK_BF16 : PEAK_FMA;
+}
+
+static void add_row(struct table *table, const struct call *call, const struct times *t, double work, double bytes)
+{
     char *text = problem_print(&call->problem);
-    operation_of(call)->cost(call, &work, &bytes);
-    const double median = t->ms[t->count / 2];
-    table_row(table, "ggggggdss", t->ms[0], median, t->ms[t->count * 9 / 10], work / median * 1e-6,
-              bytes / median * 1e-6, peaks ? percent_of_peak(call, peaks, median, work, bytes) : 0.0,
-              (int64_t)t->count, work < 8 * bytes ? "copy" : "products", text);
+    const bool is_copy = is_bound_by_bytes(work, bytes);
+    const double best = t->ms[0], gflops = work / best * 1e-6, gbytes = bytes / best * 1e-6;
+    table_row(table, "ggggggdss", best, t->ms[t->count / 2], t->ms[t->count * 9 / 10], gflops, gbytes,
+              t->peak > 0 ? 100 * (is_copy ? gbytes : gflops) / t->peak : 0.0, (int64_t)t->count,
+              is_copy ? "copy" : "products", text);
     free(text);
 }
 
-static bool bench_one(struct problem *problem, const struct peaks *peaks, struct table *table)
+/* Times a call that has been prepared. */
+static bool bench_ready(const struct call *call, struct ready_call *ready, struct table *table)
+{
+    struct times times = {malloc(MOST_RUNS * sizeof(double)), 0, 0};
+    struct peak_meter *meter = NULL;
+    double work, bytes;
+    operation_of(call)->cost(call, &work, &bytes);
+    bool is_good = times.ms || cli_fail(CLI_USAGE, "out of memory");
+    if (is_good && !given.has_no_peak) {
+        meter = peak_meter_create(peak_kind_of(call, work, bytes), ag_config_get().threads, bytes);
+        is_good = meter != NULL;
+    }
+    if (is_good) {
+        progress_begin("bench", 0);
+        is_good = measure(ready, meter, &times);
+        progress_end();
+    }
+    if (is_good) {
+        add_row(table, call, &times, work, bytes);
+    }
+    peak_meter_destroy(meter);
+    free(times.ms);
+    return is_good;
+}
+
+static bool bench_one(struct problem *problem, struct table *table)
 {
     struct call call = {0};
     struct tensor_set outputs = {0};
     struct ready_call ready = {0};
-    struct times times = {malloc(MOST_RUNS * sizeof(double)), 0};
-    bool is_good = times.ms && call_generate(&call, problem, FIDELITY_SPEED) &&
-                   operation_of(&call)->make_outputs(&call, &outputs) &&
-                   operation_of(&call)->prepare(&call, &outputs, &ready);
-    if (is_good) {
-        progress_begin("bench", 0);
-        is_good = measure(&ready, &times);
-        progress_end();
-    }
-    if (is_good) {
-        add_row(table, &call, peaks, &times);
-    }
+    const bool is_good = call_generate(&call, problem, FIDELITY_SPEED) &&
+                         operation_of(&call)->make_outputs(&call, &outputs) &&
+                         operation_of(&call)->prepare(&call, &outputs, &ready) && bench_ready(&call, &ready, table);
     ready_call_release(&ready);
     tensor_set_destroy(&outputs);
     call_destroy(&call);
-    free(times.ms);
     return is_good;
 }
 
@@ -139,11 +194,9 @@ static bool bench_one(struct problem *problem, const struct peaks *peaks, struct
 
 static bool bench_all(struct problem_list *list, struct table *table)
 {
-    struct peaks peaks = {0};
     bool is_good = list->count > 0 || cli_fail(CLI_CHECK_FAILED, "no problem matched");
-    is_good = is_good && (given.has_no_peak || peaks_measure(&peaks));
     for (int i = 0; is_good && i < list->count; ++i) {
-        is_good = bench_one(&list->items[i], given.has_no_peak ? NULL : &peaks, table);
+        is_good = bench_one(&list->items[i], table);
     }
     return is_good;
 }
