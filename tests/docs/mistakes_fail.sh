@@ -9,7 +9,6 @@ prefix=$3
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-status=0
 
 # check pass|fail NAME [OPTION]: the page is standard input; ''' in it stands for a fence.
 check() {
@@ -23,7 +22,7 @@ check() {
     [ "$got" = "$1" ] || {
         echo "$2: want $1, got $got"
         cat "$work/log"
-        status=1
+        touch "$work/failed" # a pipe's end is a shell of its own
     }
 }
 
@@ -33,7 +32,7 @@ whole='#include <stdio.h>
 
 int main(void)
 {
-    printf("limits %d\\n", (int)aclgrad_get_limits());
+    printf("limits %d\n", (int)aclgrad_get_limits());
     return 0;
 }'
 
@@ -56,9 +55,9 @@ for page in "$here"/../../docs/operators/*.md; do # a loop that computes somethi
     sed 's/+= \(p \* dy\|flow\|permutedTokens\)/-= \1/' "$page" >"$work/changed"
     cmp -s "$page" "$work/changed" && {
         echo "$page: nothing to change"
-        status=1
+        touch "$work/failed"
     }
     awk '/^```c loop/ { on = 1 } on { print } on && /^```$/ { exit }' "$work/changed" |
         check fail "$(basename "$page" .md)"
 done
-exit $status
+[ ! -e "$work/failed" ]
