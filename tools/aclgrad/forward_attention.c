@@ -10,10 +10,45 @@
 
 /* --- one row --------------------------------------------------------------------------------------------- */
 
+/* Row (i, n) of floats that lie side by side, or NULL. */
+static const float *float_row(const struct ag_view *view, int64_t i, int64_t n)
+{
+    const float *origin = ag_view_origin(view);
+    const bool is_dense = view->dtype == AG_FLOAT && view->strides[2] == 1;
+    return is_dense ? origin + i * view->strides[0] + n * view->strides[1] : NULL;
+}
+
+/* Several sums, since one would wait for each of its additions. */
+static double dot_floats(const float *a, const float *b, int64_t count)
+{
+    enum { SUMS = 8 };
+    double sums[SUMS] = {0}, sum = 0;
+    int64_t d = 0;
+    for (; d + SUMS <= count; d += SUMS) {
+        for (int k = 0; k < SUMS; ++k) {
+            sums[k] += (double)a[d + k] * b[d + k];
+        }
+    }
+    for (; d < count; ++d) {
+        sum += (double)a[d] * b[d];
+    }
+    for (int k = 0; k < SUMS; ++k) {
+        sum += sums[k];
+    }
+    return sum;
+}
+
 static double dot_rows(const struct ag_view *a, int64_t i, int64_t m, const struct ag_view *b, int64_t j, int64_t n)
 {
     double sum = 0;
-    for (int64_t d = 0; a->present && d < a->dims[2]; ++d) {
+    if (!a->present) {
+        return 0;
+    }
+    const float *x = float_row(a, i, m), *y = float_row(b, j, n);
+    if (x && y) {
+        return dot_floats(x, y, a->dims[2]);
+    }
+    for (int64_t d = 0; d < a->dims[2]; ++d) {
         sum += attention_read(a, i, m, d) * attention_read(b, j, n, d);
     }
     return sum;
@@ -74,11 +109,11 @@ struct row_statistics attention_row_statistics(const struct attention_problem *p
 /* --- all rows -------------------------------------------------------------------------------------------- */
 
 struct forward {
-    const struct attention_problem *p;
+    const struct attention_problem *p; /* its inputs are floats that lie side by side */
     struct tensor *max, *sum, *out;
     enum ag_softmax_layout order;
     enum fidelity fidelity;
-    double *scratch;      /* [lanes][max_key_len] */
+    double *scratch;      /* [lanes][max_key_len + value_dim] */
     int64_t *sequence_of; /* [T1] of each row; -1: of no sequence */
 };
 
@@ -102,18 +137,19 @@ static void store_out(const struct forward *f, const struct attention_sequence *
 {
     const struct attention_problem *p = f->p;
     const int64_t to = ((s->query_begin + i) * p->query_heads + n) * p->value_dim, h = n / p->group;
-    const int64_t columns = scores->columns.end - scores->columns.begin;
-    for (int64_t j = 0; j < columns; ++j) {
-        scores->values[j] = scores->values[j] > -INFINITY ? exp(scores->values[j] - row->max) / row->sum : 0;
-    }
-    for (int64_t e = 0; e < p->value_dim; ++e) {
-        double sum = 0;
-        for (int64_t j = 0; j < columns; ++j) {
-            if (scores->values[j] != 0) {
-                sum += scores->values[j] * attention_read(&p->value, s->key_begin + scores->columns.begin + j, h, e);
+    double *sums = scores->values + p->max_key_len;
+    memset(sums, 0, (size_t)p->value_dim * sizeof *sums);
+    for (int64_t j = 0; j < scores->columns.end - scores->columns.begin; ++j) {
+        if (scores->values[j] > -INFINITY) {
+            const double probability = exp(scores->values[j] - row->max) / row->sum;
+            const float *value = float_row(&p->value, s->key_begin + scores->columns.begin + j, h);
+            for (int64_t e = 0; e < p->value_dim && probability != 0; ++e) {
+                sums[e] += probability * value[e];
             }
         }
-        tensor_set(f->out, to + e, sum);
+    }
+    for (int64_t e = 0; e < p->value_dim; ++e) {
+        tensor_set(f->out, to + e, sums[e]);
     }
 }
 
@@ -137,7 +173,7 @@ static void forward_row(const struct forward *f, const struct attention_sequence
 static void forward_item(void *context, int64_t row, int lane)
 {
     const struct forward *f = context;
-    double *scratch = f->scratch + (int64_t)lane * f->p->max_key_len;
+    double *scratch = f->scratch + (int64_t)lane * (f->p->max_key_len + f->p->value_dim);
     for (int64_t n = 0; f->sequence_of[row] >= 0 && n < f->p->query_heads; ++n) {
         const struct attention_sequence *s = &f->p->sequences[f->sequence_of[row]];
         forward_row(f, s, n, row - s->query_begin, scratch);
@@ -159,12 +195,63 @@ static int64_t *map_rows(const struct attention_problem *p)
     return sequence_of;
 }
 
+/* --- inputs as floats ------------------------------------------------------------------------------------ */
+
+enum { FLOAT_INPUTS = 5 };
+
+static void list_inputs(struct attention_problem *p, struct ag_view *views[FLOAT_INPUTS])
+{
+    struct ag_view *const all[FLOAT_INPUTS] = {&p->query, &p->query_rope, &p->key, &p->key_rope, &p->value};
+    memcpy(views, all, sizeof all);
+}
+
+/* The same values, as floats that lie side by side in memory of their own. */
+static bool make_floats(struct ag_view *view)
+{
+    const struct ag_view from = *view;
+    float *to = malloc(((size_t)ag_view_elems(view) + 1) * sizeof *to);
+    *view = (struct ag_view){.data = to, .rank = 3, .dtype = AG_FLOAT, .present = true};
+    memcpy(view->dims, from.dims, sizeof view->dims);
+    view->strides[2] = 1;
+    view->strides[1] = from.dims[2];
+    view->strides[0] = from.dims[1] * from.dims[2];
+    for (int64_t i = 0; to && i < ag_view_elems(&from); ++i) {
+        to[i] = (float)attention_read(&from, i / view->strides[0], i / from.dims[2] % from.dims[1], i % from.dims[2]);
+    }
+    return to != NULL;
+}
+
+static bool make_dense(const struct attention_problem *from, struct attention_problem *to)
+{
+    struct ag_view *views[FLOAT_INPUTS];
+    bool is_good = true;
+    *to = *from;
+    list_inputs(to, views);
+    for (int i = 0; i < FLOAT_INPUTS; ++i) {
+        is_good = (!views[i]->present || make_floats(views[i])) && is_good;
+    }
+    return is_good;
+}
+
+static void release_dense(struct attention_problem *dense)
+{
+    struct ag_view *views[FLOAT_INPUTS];
+    list_inputs(dense, views);
+    for (int i = 0; i < FLOAT_INPUTS; ++i) {
+        free(views[i]->present ? views[i]->data : NULL);
+    }
+}
+
+/* --- the whole ------------------------------------------------------------------------------------------- */
+
 bool forward_attention(struct call *call, const struct attention_problem *p, enum fidelity fidelity)
 {
     static const enum ag_softmax_layout orders[] = {AG_SOFTMAX_CANN, AG_SOFTMAX_TND, AG_SOFTMAX_NTD};
     static const char *const words[] = {"cann", "tnd", "ntd"};
     const int lanes = ag_config_get().threads;
-    struct forward f = {.p = p,
+    struct attention_problem dense;
+    const bool is_dense = make_dense(p, &dense);
+    struct forward f = {.p = &dense,
                         .fidelity = fidelity,
                         .max = tensor_set_find(&call->inputs, "softmaxMax"),
                         .sum = tensor_set_find(&call->inputs, "softmaxSum"),
@@ -174,9 +261,9 @@ bool forward_attention(struct call *call, const struct attention_problem *p, enu
         ++order;
     }
     f.order = orders[order];
-    f.scratch = malloc((size_t)(lanes * p->max_key_len + 1) * sizeof(double));
+    f.scratch = malloc((size_t)(lanes * (p->max_key_len + p->value_dim) + 1) * sizeof(double));
     f.sequence_of = map_rows(p);
-    const bool is_good = f.scratch && f.sequence_of;
+    const bool is_good = is_dense && f.scratch && f.sequence_of;
     if (is_good) {
         progress_begin("forward pass", p->query_rows);
         ag_parallel_for(lanes, p->query_rows, forward_item, &f);
@@ -184,5 +271,6 @@ bool forward_attention(struct call *call, const struct attention_problem *p, enu
     }
     free(f.scratch);
     free(f.sequence_of);
+    release_dense(&dense);
     return is_good || cli_fail(CLI_USAGE, "out of memory");
 }
