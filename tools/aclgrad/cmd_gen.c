@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "options.h"
@@ -88,6 +89,19 @@ static bool generate_one(char **operands, struct call *call)
     return is_good;
 }
 
+/* Files of an earlier call that this one would leave behind would be read as its inputs. */
+static bool has_no_leftovers(const struct call *call)
+{
+    char path[4096];
+    for (const char *const *name = operation_of(call)->inputs; *name; ++name) {
+        snprintf(path, sizeof path, "%s/%s.npy", given.output, *name);
+        if (!tensor_set_find(&call->inputs, *name) && access(path, F_OK) == 0) {
+            return cli_fail(CLI_IO, "%s: an input that this call does not have: remove it, or write elsewhere", path);
+        }
+    }
+    return true;
+}
+
 int command_gen(int argc, char **argv)
 {
     char **operands;
@@ -95,7 +109,7 @@ int command_gen(int argc, char **argv)
     options_parse(&gen_argp, argc, argv, 1, 1, &operands);
     bool is_good = require_output() && generate_one(operands, &call);
     char *notes = is_good ? recorded_notes(&call) : NULL;
-    is_good = is_good && tensor_path_write(given.output, &call.inputs, notes);
+    is_good = is_good && has_no_leftovers(&call) && tensor_path_write(given.output, &call.inputs, notes);
     if (is_good) {
         report(&call.inputs, "gen");
     }

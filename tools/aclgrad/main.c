@@ -90,6 +90,7 @@ int main(int argc, char **argv)
     int first = argc;
     signal(SIGBUS, on_bus_error);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* the write fails, is told, and cleans up */
     argp_err_exit_status = CLI_USAGE;
     if (argc > 1 && strcmp(argv[1], "--version") == 0) {
         argv[1] = "version";

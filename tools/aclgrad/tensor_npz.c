@@ -186,7 +186,7 @@ bool npz_write(const char *path, const struct tensor_set *set, const char *notes
     bool is_good = archive || cli_fail(CLI_IO, "%s: cannot write", path);
     is_good = is_good && add_all(archive, set, notes, packed);
     if (archive && (!is_good || zip_close(archive) != 0)) { /* zip_close writes, and reads the sources */
-        is_good = is_good && fail_zip(archive, "cannot write");
+        is_good = is_good && (fail_zip(archive, "cannot write") || cli_fail_in("%s", path));
         zip_discard(archive);
     }
     for (int i = 0; packed && i < set->count; ++i) {
