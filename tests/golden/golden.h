@@ -27,13 +27,10 @@ void golden_destroy(struct call *call);
 /* Runs both phases with the kernel table; outputs are full of NaN before. The caller destroys the set. */
 void golden_run(const struct call *call, enum ag_isa isa, struct tensor_set *outputs);
 
-/* Every output of every kernel table lies within the definition's bound of the golden gradient, and the definition
- * itself agrees with it to the last few digits of double. `round`, where not NULL, makes of a golden value what the
- * contract says the output exactly is; such outputs have bounds of 0. */
-typedef double golden_round(const struct tensor *output, double value);
-void golden_check(const char *name, golden_round *round);
-
 /* --- the program ----------------------------------------------------------------------------------------- */
+
+/* What the contract says an output exactly is, given the golden value; such outputs have bounds of 0. */
+typedef double golden_round(const struct tensor *output, double value);
 
 /* Whether a golden belongs to a combination that there must be: "mode 3, bf16". */
 struct golden_combination {
@@ -42,10 +39,12 @@ struct golden_combination {
     int64_t a, b;
 };
 
-/* One test per golden, named as it; one that all combinations are shown; one that files and list are the same. */
+/* One test per golden, named as it: every output of every kernel table lies within the definition's bound of the golden
+ * gradient, and the definition itself agrees with it to the last few digits of double. One test that files and list are
+ * the same; one that all combinations are shown. */
 struct golden_program {
     const char *operator;                                      /* "moe" */
-    void (*check)(const char *name);                           /* one golden */
+    golden_round *round;                                       /* NULL: none */
     int (*list_combinations)(struct golden_combination *list); /* returns their number, at most GOLDEN_MOST */
 };
 int golden_main(const struct golden_program *program);

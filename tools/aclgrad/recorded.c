@@ -377,6 +377,20 @@ static bool is_unpackable(int rank, const int64_t *dims, size_t elem_bytes)
            (uint64_t)bytes <= cli.max_bytes;
 }
 
+/* Elements of one run along the last axis; a mask of millions of bytes may be a view of a single one. */
+static void copy_run(char *to, const char *from, int64_t count, int64_t stride, size_t bytes)
+{
+    if (stride == 1) {
+        memcpy(to, from, (size_t)count * bytes);
+    } else if (stride == 0 && bytes == 1) {
+        memset(to, *from, (size_t)count);
+    } else {
+        for (int64_t i = 0; i < count; ++i) {
+            memcpy(to + (size_t)i * bytes, from + (size_t)(i * stride) * bytes, bytes);
+        }
+    }
+}
+
 static bool apply_view(const char *name, const json_t *view, struct tensor *storage, struct call *call)
 {
     int64_t dims[AG_MAX_RANK], strides[AG_MAX_RANK], index[AG_MAX_RANK] = {0};
@@ -403,13 +417,15 @@ static bool apply_view(const char *name, const json_t *view, struct tensor *stor
     if (!tensor_create(&dense, storage->name, storage->dtype, rank, dims)) {
         return false;
     }
-    for (int64_t at = 0; at < dense.elems; ++at) {
+    const int64_t run = rank ? dims[rank - 1] : 1, stride = rank ? strides[rank - 1] : 0;
+    for (int64_t at = 0; at < dense.elems; at += run) {
         int64_t from = offset;
         axes_index(&dense, at, index);
         for (int axis = 0; axis < rank; ++axis) {
             from += index[axis] * strides[axis];
         }
-        memcpy((char *)dense.data + (size_t)at * bytes, (const char *)storage->data + (size_t)from * bytes, bytes);
+        copy_run((char *)dense.data + (size_t)at * bytes, (const char *)storage->data + (size_t)from * bytes, run,
+                 stride, bytes);
     }
     tensor_destroy(storage);
     *storage = dense;
