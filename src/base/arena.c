@@ -36,6 +36,9 @@ struct ag_arena ag_arena_measure(void)
 
 struct ag_arena ag_arena_over(void *block)
 {
+    if (!block) { /* a plan that takes nothing: even NULL + 0 is undefined */
+        return ag_arena_measure();
+    }
     const uintptr_t address = (uintptr_t)block;
     const uintptr_t aligned = (address + AG_ARENA_ALIGN - 1) & ~(uintptr_t)(AG_ARENA_ALIGN - 1);
     return (struct ag_arena){.base = (char *)block + (aligned - address)};

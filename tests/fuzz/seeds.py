@@ -167,6 +167,7 @@ RAW = {
     "overflow": b"f16\x004294967296,4294967296\0" + bytes(2),
     "spaces": b"bf16\x00 1\0" + bytes(2),
     "plus": b"bf16\x00+1\0" + bytes(2),
+    "minus_zero": b"i64\x00-0\0",
     "short": b"f32\x002,3\0" + bytes(23),
 }
 for name, content in RAW.items():

@@ -15,7 +15,7 @@ static bool parse_shape(const char *text, struct tensor *tensor)
     while (text < end) {
         const char *comma = memchr(text, ',', (size_t)(end - text)), *dim_end = comma ? comma : end;
         int64_t dim;
-        if (!whole_number(text, (size_t)(dim_end - text), &dim) || dim < 0 || (comma && comma + 1 == end) ||
+        if (!whole_number(text, (size_t)(dim_end - text), &dim) || *text == '-' || (comma && comma + 1 == end) ||
             tensor->rank == AG_MAX_RANK) {
             return cli_fail(CLI_USAGE, "--shape: got '%s', want at most 8 dims like 2,3,128", begin);
         }

@@ -233,8 +233,8 @@ static int64_t find_gaps(const struct attention_plan *plan, bool is_key, struct 
     const int64_t total = is_key ? problem->key_rows : problem->query_rows;
     int64_t count = 0, covered = 0, blocks = 0;
     for (int64_t s = 0; s <= problem->sequence_count; ++s) {
-        const struct attention_sequence *sequence = &problem->sequences[s];
         const bool is_end = s == problem->sequence_count;
+        const struct attention_sequence *sequence = is_end ? NULL : &problem->sequences[s];
         if (!is_end && !has_work(problem, sequence)) {
             continue;
         }
