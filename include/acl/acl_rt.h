@@ -303,7 +303,7 @@ ACL_FUNC_VISIBILITY aclError aclrtMemcpy(void *dst, size_t destMax, const void *
 
 /* The same in order on a stream (null: the current context's default stream). Memory of aclrtMalloc and
  * aclrtMallocHost must live until the stream is synchronised; with any other memory the copy is over when the call
- * returns. Also 107017 not a live stream; 207001 out of memory (ACLGRAD_ASYNC=1). */
+ * returns. Also 107017 not a live stream, for count 0 too; 207001 out of memory (ACLGRAD_ASYNC=1). */
 ACL_FUNC_VISIBILITY aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count,
                                               aclrtMemcpyKind kind, aclrtStream stream);
 

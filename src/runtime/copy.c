@@ -76,7 +76,7 @@ aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t cou
     struct copy copy = {dst, src, count};
     ag_error_enter(__func__);
     if (count == 0) {
-        return AG_OK;
+        return ag_stream_check(stream);
     }
     AG_TRY(check_copy(&copy, destMax, kind));
     AG_TRY(ag_stream_submit(stream, (struct ag_task){run_copy, NULL, &copy, sizeof copy}));
@@ -114,7 +114,7 @@ aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t c
     struct fill fill = {devPtr, (int)value, count};
     ag_error_enter(__func__);
     if (count == 0) {
-        return AG_OK;
+        return ag_stream_check(stream);
     }
     AG_TRY(check_fill(&fill, maxCount));
     return ag_stream_submit(stream, (struct ag_task){run_fill, NULL, &fill, sizeof fill});

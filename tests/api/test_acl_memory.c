@@ -236,6 +236,9 @@ static void bad_copies_are_refused(void **state)
     REFUSED(100000, aclrtMemcpyAsync(NULL, 8, from, 8, kind, NULL), "aclrtMemcpyAsync", "dst: null");
     REFUSED(107000, aclrtMemcpyAsync(to, 7, from, 8, kind, NULL), "count: got 8, destMax is 7");
     REFUSED(107017, aclrtMemcpyAsync(to, 8, from, 8, kind, stray), "stream: got a pointer that is no handle");
+    REFUSED(107017, aclrtMemcpyAsync(to, 8, from, 0, kind, stray), "stream: got a pointer that is no handle");
+    REFUSED(107017, aclrtMemsetAsync(to, 8, 1, 0, stray), "aclrtMemsetAsync",
+            "stream: got a pointer that is no handle");
     assert_string_equal(to, "target");
 }
 
