@@ -46,6 +46,16 @@ static bool has_avx512(void)
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
 
+/* The memory sanitizer does not see what tile instructions write. */
+#    if defined(__has_feature)
+#        if __has_feature(memory_sanitizer)
+#            define TILES_ARE_SEEN false
+#        endif
+#    endif
+#    ifndef TILES_ARE_SEEN
+#        define TILES_ARE_SEEN true
+#    endif
+
 static bool may_use_tiles;
 
 /* The tile registers are large, so Linux keeps them only for a process that has asked. */
@@ -53,8 +63,8 @@ static void ask_for_tiles(void)
 {
     enum { ASK_FOR_STATE = 0x1023, TILE_DATA = 18, TILE_BF16 = 1 << 22, TILES = 1 << 24 };
     unsigned eax, ebx, ecx, edx;
-    may_use_tiles = __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (edx & TILE_BF16) && (edx & TILES) &&
-                    syscall(SYS_arch_prctl, ASK_FOR_STATE, TILE_DATA) == 0;
+    may_use_tiles = TILES_ARE_SEEN && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (edx & TILE_BF16) &&
+                    (edx & TILES) && syscall(SYS_arch_prctl, ASK_FOR_STATE, TILE_DATA) == 0;
 }
 
 static bool has_amx(void)
