@@ -320,6 +320,8 @@ def heads_and_dims():
     yield make("rope_128_64", "as in training, split into its rope", dtype="bf16", d=128, dr=64, scale=192**-0.5,
                mode=3, mask="compressed", q=[2])
     yield make("rope_16_16", "a rope as wide as the rest", dtype="bf16", n1=2, n2=1, d=16, dr=16, **causal)
+    yield make("tiles", "rows, keys and dims that fill tiles of 16 by 32, and some that do not", dtype="bf16", n1=1,
+               n2=1, d=32, dr=0, mode=3, mask="compressed", q=[41], kv=[53])
     yield make("rope_f16_extended", "rope in f16: beyond the documented limits", dtype="f16", n1=2, n2=1, d=8, dr=4,
                **causal)
     yield make("rope_f32_extended", "rope in f32: beyond the documented limits", dtype="f32", n1=2, n2=2, d=6, dr=2,

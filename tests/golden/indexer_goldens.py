@@ -140,6 +140,8 @@ def goldens():
     yield make("one_query", "decoding: one row", "bf16", "BSND", 3, (1, ), (8, ), heads=3, slots=6)
     yield make("one_key", "one key", "f16", "BSND", 3, (1, ), (1, ), heads=3, slots=2)
     yield make("heads_64", "as many heads as are documented", "bf16", "TND", 3, (1, ), (4, ), heads=64, slots=4)
+    yield make("tiles", "heads, slots and dims that fill tiles of 16 by 32, and some slots that do not", "bf16", "TND",
+               0, (1, ), (37, ), heads=32, slots=37)
     yield make("heads_70_extended", "more than documented, small", "f16", "TND", 3, (2, ), (5, ), heads=70, dim=5,
                slots=5)
     yield make("slots_300", "many slots", "bf16", "TND", 0, (1, ), (9, ), heads=1, slots=300, wild=True)
