@@ -1,6 +1,7 @@
 # The front door: a thin task runner over CMake. `make help` lists the tasks. What a task needs it installs (see
 # tools/setup.sh and cmake/packages.txt), into build/ and build-*/ it builds.
 PREFIX ?= /usr/local
+BENCH ?= smoke models edge
 MINUTES ?= 1
 QEMU_PACKAGES := $(if $(filter x86_64,$(shell uname -m)),test-qemu)
 
@@ -33,6 +34,24 @@ lint:           ## format, scripts, layers, figures, manual page, clang-tidy, cp
 goldens:        ## makes the files under tests/golden again (needs PyTorch: half a gigabyte)
 	@tools/setup.sh golden
 	@/usr/bin/python3 tests/golden/make_goldens.py
+
+bench: all      ## times the problem files of bench/ into bench/results/*.csv (minutes; BENCH="smoke models edge")
+	@for file in $(BENCH); do build/bin/aclgrad bench --csv @bench/$$file.txt >bench/results/$$file.csv && \
+	    cat bench/results/$$file.csv || exit 1; done
+
+bench-peers:    ## builds bench/peers: the same work through oneDNN and OpenBLAS (x86-64)
+	@tools/setup.sh build peers
+	@cmake -S . -B build-peers -G Ninja -DACLGRAD_BENCH_PEERS=ON -DACLGRAD_TESTS=OFF >/dev/null
+	@cmake --build build-peers
+
+bench-compare: bench-peers ## the product and its peers in turns, as ratios: bench/results/compare.csv
+	@bench/compare.py --rounds 5 --csv bench/results/compare.csv build-peers/bin/aclgrad \
+	    'build-peers/bin/aclgrad_peers --peer onednn' --also 'build-peers/bin/aclgrad_peers --peer openblas' \
+	    --also 'build-peers/bin/aclgrad_peers --peer loop' --also bench/peers/torch.sh $(BENCH:%=@bench/%.txt)
+
+roofline:       ## bench/results/*.csv as a picture: bench/results/roofline.svg
+	@tools/setup.sh peers
+	@/usr/bin/python3 bench/roofline.py bench/results/roofline.svg bench/results/smoke.csv $(BENCH:%=bench/results/%.csv)
 
 format:         ## rewrites the sources in the house format
 	@tools/setup.sh lint
