@@ -440,6 +440,10 @@ static void copy(struct state *s)
         expect_live(item, STREAM, aclrtMemsetAsync(to->data, most, value, count, stream));
         break;
     }
+    if (!stream) { /* of whichever context is current: nobody will find it again before the memory is freed */
+        aclrtSynchronizeStream(NULL);
+        aclGetRecentErrMsg();
+    }
 }
 
 static void call_memory(struct state *s)
