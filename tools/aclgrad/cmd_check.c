@@ -14,7 +14,7 @@
 #include "table.h"
 #include "verdict.h"
 
-enum { KEY_KIND = 1000, KEY_ONLY, KEY_ROUNDING, KEY_WORST, KEY_SVG, KEY_STRICT };
+enum { KEY_KIND = 1000, KEY_ONLY, KEY_ROUNDING, KEY_STRICT };
 
 static const struct argp_option options[] = {
     {"kind", KEY_KIND, "KIND", 0, "normal, outliers, negative, equal, skewed or poison: replaces each problem's kind",
@@ -22,8 +22,7 @@ static const struct argp_option options[] = {
     {"only", KEY_ONLY, "PATTERN", 0, "Only problems whose canonical string matches, like 'moe:*'", 1},
     {"rounding", KEY_ROUNDING, "device", 0, "Also say how a result rounded as on the device compares", 1},
     {"strict", KEY_STRICT, 0, 0, "MISTRUSTED is a failure too", 1},
-    {"worst", KEY_WORST, "N", 0, "Worst elements to list of a tensor that fails (default 5, at most 100)", 1},
-    {"svg", KEY_SVG, "FILE", 0, "Write the map of errors as a picture", 1},
+    OPTIONS_OF_VERDICT,
     {0}};
 
 static struct {
@@ -34,7 +33,6 @@ static struct {
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
-    int64_t number;
     (void)state;
     switch (key) {
     case KEY_KIND:
@@ -49,17 +47,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case KEY_STRICT:
         given.is_strict = true;
         return 0;
-    case KEY_SVG:
-        given.verdict.svg = text;
-        return 0;
-    case KEY_WORST:
-        if (!parse_count("--worst", text, 0, MOST_WORST, &number)) {
-            exit(cli_report());
-        }
-        given.verdict.worst = (int)number;
-        return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return parse_verdict_option(key, text, &given.verdict);
     }
 }
 

@@ -13,18 +13,7 @@
 #include "verdict.h"
 #include "whole_number.h"
 
-enum {
-    KEY_STANDARD = 1000,
-    KEY_TRUSTED,
-    KEY_BOUND,
-    KEY_ONLY,
-    KEY_AXES,
-    KEY_GROUPS,
-    KEY_WORST,
-    KEY_SVG,
-    KEY_DTYPE,
-    KEY_SHAPE
-};
+enum { KEY_STANDARD = 1000, KEY_TRUSTED, KEY_BOUND, KEY_ONLY, KEY_AXES, KEY_GROUPS, KEY_DTYPE, KEY_SHAPE };
 
 static const struct argp_option options[] = {
     {"standard", KEY_STANDARD, "NAME", 0,
@@ -38,9 +27,7 @@ static const struct argp_option options[] = {
     {"axes", KEY_AXES, "NAMES", 0, "Names of the indices, like token,head,dim", 1},
     {"groups", KEY_GROUPS, "NAME:ENDS", 0, "Rows in groups, like batch:100,128 or expert:3,9,12 (cumulative ends)",
      1},
-    {"worst", KEY_WORST, "N", 0, "Worst elements to list (default 5, at most 100)", 1},
-    {"svg", KEY_SVG, "FILE", 0, "Write the map of errors as a picture (of the first tensor that fails, or the first)",
-     1},
+    OPTIONS_OF_VERDICT,
     {"shape", KEY_SHAPE, "DIMS", 0, "Shape of raw files, like 2,3,128", 1},
     {"dtype", KEY_DTYPE, "TYPE", 0, "Type of raw files: f32 f16 bf16 f64 i32 i64 u8 bool", 1},
     {0}};
@@ -53,7 +40,6 @@ static struct {
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
-    int64_t number;
     (void)state;
     switch (key) {
     case KEY_STANDARD:
@@ -74,23 +60,14 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case KEY_GROUPS:
         given.groups = text;
         return 0;
-    case KEY_SVG:
-        given.verdict.svg = text;
-        return 0;
     case KEY_SHAPE:
         given.hints.shape = text;
         return 0;
     case KEY_DTYPE:
         given.hints.dtype = text;
         return 0;
-    case KEY_WORST:
-        if (!parse_count("--worst", text, 0, MOST_WORST, &number)) {
-            exit(cli_report());
-        }
-        given.verdict.worst = (int)number;
-        return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return parse_verdict_option(key, text, &given.verdict);
     }
 }
 

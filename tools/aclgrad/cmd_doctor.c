@@ -12,24 +12,10 @@
 #include "recorded.h"
 #include "table.h"
 
-enum { KEY_CALL = 1000 };
-static const char *which;
-
-static error_t parse_option(int key, char *text, struct argp_state *state)
-{
-    (void)state;
-    if (key == KEY_CALL) {
-        which = text;
-        return 0;
-    }
-    return ARGP_ERR_UNKNOWN;
-}
-
-static const struct argp_option options[] = {
-    {"call", KEY_CALL, "TEXT", 0, "Of several calls in a dump, the one whose name holds TEXT", 1}, {0}};
+static const struct argp_option options[] = {OPTION_CALL, {0}};
 static const struct argp doctor_argp = {
     options,
-    parse_option,
+    parse_call_option,
     "CALL",
     "Looks at the inputs of a recorded call (a directory, .npz or .safetensors, "
     "see `aclgrad gen`): statistics that do not "
@@ -146,7 +132,7 @@ int command_doctor(int argc, char **argv)
     struct call call = {0};
     bool has_errors = false;
     options_parse(&doctor_argp, argc, argv, 1, 1, &operands);
-    if (recorded_read(operands[0], which, &call) && doctor_print(&call, true, &has_errors)) {
+    if (recorded_read(operands[0], given_call, &call) && doctor_print(&call, true, &has_errors)) {
         table_finish("doctor");
     }
     call_destroy(&call);

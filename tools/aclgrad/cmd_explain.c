@@ -9,23 +9,9 @@
 #include "recorded.h"
 #include "table.h"
 
-enum { KEY_CALL = 1000 };
-static const char *which;
-
-static error_t parse_option(int key, char *text, struct argp_state *state)
-{
-    (void)state;
-    if (key == KEY_CALL) {
-        which = text;
-        return 0;
-    }
-    return ARGP_ERR_UNKNOWN;
-}
-
-static const struct argp_option options[] = {
-    {"call", KEY_CALL, "TEXT", 0, "Of several calls in a dump, the one whose name holds TEXT", 1}, {0}};
+static const struct argp_option options[] = {OPTION_CALL, {0}};
 static const struct argp explain_argp = {options,
-                                         parse_option,
+                                         parse_call_option,
                                          "CALL",
                                          "Says what a problem string, or a recorded call, would do: shapes, plan, "
                                          "workspace, kernels chosen and rejected, reading of the softmax statistics.",
@@ -68,7 +54,7 @@ static bool read_call(char **operands, struct call *call)
 {
     struct problem_list list;
     if (!is_problem_text(operands[0])) {
-        return recorded_read_whole(operands[0], which, call);
+        return recorded_read_whole(operands[0], given_call, call);
     }
     if (!problems_read(operands, NULL, NULL, &list)) {
         return false;

@@ -10,16 +10,15 @@
 #include "recorded.h"
 #include "table.h"
 
-enum { KEY_KIND = 1000, KEY_DEFINITION, KEY_ROUNDING, KEY_CALL };
+enum { KEY_KIND = 1000, KEY_DEFINITION, KEY_ROUNDING };
 
 static struct {
-    const char *output, *kind, *rounding, *which;
+    const char *output, *kind, *rounding;
     bool is_definition;
 } given;
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
-    (void)state;
     switch (key) {
     case 'o':
         given.output = text;
@@ -33,11 +32,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case KEY_ROUNDING:
         given.rounding = text;
         return 0;
-    case KEY_CALL:
-        given.which = text;
-        return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return parse_call_option(key, text, state);
     }
 }
 
@@ -128,7 +124,7 @@ static const struct argp_option run_options[] = {
      1},
     {"rounding", KEY_ROUNDING, "device", 0, "Instead of the fast result one that rounds as the device does", 1},
     {"kind", KEY_KIND, "KIND", 0, "Of a problem string: replaces its kind", 1},
-    {"call", KEY_CALL, "TEXT", 0, "Of several calls in a dump, the one whose name holds TEXT", 1},
+    OPTION_CALL,
     {0}};
 static const struct argp run_argp = {
     run_options,
@@ -195,7 +191,7 @@ static bool run_imitation(const struct call *call, struct tensor_set *outputs)
 static bool read_call(char **operands, struct call *call)
 {
     return is_problem_text(operands[0]) ? generate_one(operands, call)
-                                        : recorded_read_whole(operands[0], given.which, call);
+                                        : recorded_read_whole(operands[0], given_call, call);
 }
 
 int command_run(int argc, char **argv)

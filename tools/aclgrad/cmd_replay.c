@@ -11,47 +11,32 @@
 #include "recorded.h"
 #include "rounding.h"
 
-enum { KEY_CALL = 1000, KEY_INSPECT, KEY_ROUNDING, KEY_WORST, KEY_SVG };
+enum { KEY_INSPECT = 1000, KEY_ROUNDING };
 
 static struct {
-    const char *which, *rounding;
+    const char *rounding;
     bool is_inspection;
     struct verdict_options verdict;
 } given = {.verdict = {.worst = 5}};
 
 static const struct argp_option options[] = {
-    {"call", KEY_CALL, "TEXT", 0, "Of several calls in a dump, the one whose name holds TEXT", 1},
+    OPTION_CALL,
     {"inspect", KEY_INSPECT, 0, 0, "Only look at the inputs, as `aclgrad doctor` does", 1},
     {"rounding", KEY_ROUNDING, "device", 0, "Also say how each output compares with one rounded as on the device", 1},
-    {"worst", KEY_WORST, "N", 0, "Worst elements to list of a tensor that fails (default 5, at most 100)", 1},
-    {"svg", KEY_SVG, "FILE", 0, "Write the map of errors as a picture", 1},
+    OPTIONS_OF_VERDICT,
     {0}};
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
-    int64_t number;
-    (void)state;
     switch (key) {
-    case KEY_CALL:
-        given.which = text;
-        return 0;
     case KEY_INSPECT:
         given.is_inspection = true;
         return 0;
     case KEY_ROUNDING:
         given.rounding = text;
         return 0;
-    case KEY_SVG:
-        given.verdict.svg = text;
-        return 0;
-    case KEY_WORST:
-        if (!parse_count("--worst", text, 0, MOST_WORST, &number)) {
-            exit(cli_report());
-        }
-        given.verdict.worst = (int)number;
-        return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return parse_call_option(key, text, state) == 0 ? 0 : parse_verdict_option(key, text, &given.verdict);
     }
 }
 
@@ -121,8 +106,8 @@ int command_replay(int argc, char **argv)
     options_parse(&replay_argp, argc, argv, 1, 1, &operands);
     bool is_good = !given.rounding || strcmp(given.rounding, "device") == 0 ||
                    cli_fail(CLI_USAGE, "--rounding: got '%s', want device", given.rounding);
-    is_good = is_good && (given.is_inspection ? recorded_read(operands[0], given.which, &call)
-                                              : recorded_read_whole(operands[0], given.which, &call));
+    is_good = is_good && (given.is_inspection ? recorded_read(operands[0], given_call, &call)
+                                              : recorded_read_whole(operands[0], given_call, &call));
     const int code = !is_good ? cli_report() : given.is_inspection ? inspect(&call) : replay(&call);
     call_destroy(&call);
     free(operands);

@@ -104,6 +104,20 @@ static error_t parse_global(int key, char *text, struct argp_state *state)
 
 const struct argp global_argp = {global_options, parse_global, NULL, NULL, NULL, NULL, NULL};
 
+/* --- shared by some commands ----------------------------------------------------------------------------- */
+
+const char *given_call;
+
+error_t parse_call_option(int key, char *text, struct argp_state *state)
+{
+    (void)state;
+    if (key != KEY_CALL) {
+        return ARGP_ERR_UNKNOWN;
+    }
+    given_call = text;
+    return 0;
+}
+
 /* --- one command's line ---------------------------------------------------------------------------------- */
 
 struct operands {

@@ -18,4 +18,14 @@ void options_parse(const struct argp *argp, int argc, char **argv, int least, in
 bool parse_size(const char *text, uint64_t *bytes);
 bool parse_count(const char *option, const char *text, int64_t lowest, int64_t highest, int64_t *value);
 
+/* --call, which every command that reads a recorded call has: a row for its table, a parser to be its own or to end it
+ * with, and what was given (NULL: nothing). */
+enum { KEY_CALL = 2000 };
+#define OPTION_CALL                                                                                                  \
+    {                                                                                                                \
+        "call", KEY_CALL, "TEXT", 0, "Of several calls in a dump, the one whose name holds TEXT", 1                  \
+    }
+error_t parse_call_option(int key, char *text, struct argp_state *state);
+extern const char *given_call;
+
 #endif

@@ -8,6 +8,25 @@
 #include "cli.h"
 #include "diagnosis.h"
 #include "error_map.h"
+#include "options.h"
+
+error_t parse_verdict_option(int key, char *text, struct verdict_options *options)
+{
+    int64_t number;
+    switch (key) {
+    case KEY_SVG:
+        options->svg = text;
+        return 0;
+    case KEY_WORST:
+        if (!parse_count("--worst", text, 0, MOST_WORST, &number)) {
+            exit(cli_report());
+        }
+        options->worst = (int)number;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
 
 void verdict_begin(struct verdict *v, const struct verdict_options *options)
 {

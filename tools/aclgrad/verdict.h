@@ -3,6 +3,8 @@
 #ifndef ACLGRAD_VERDICT_H
 #define ACLGRAD_VERDICT_H
 
+#include <argp.h>
+
 #include "axes.h"
 #include "comparison.h"
 #include "table.h"
@@ -12,6 +14,16 @@ struct verdict_options {
     bool has_problems; /* rows name the problem they belong to */
     const char *svg;   /* path or NULL */
 };
+
+/* --worst and --svg, which set them: rows for a command's table, and a parser to end its own with. */
+enum { KEY_WORST = 2100, KEY_SVG };
+#define OPTIONS_OF_VERDICT                                                                                           \
+    {"worst", KEY_WORST, "N", 0, "Worst elements to list of a tensor that fails (default 5, at most 100)", 1},       \
+    {                                                                                                                \
+        "svg", KEY_SVG, "FILE", 0,                                                                                   \
+            "Write the map of errors as a picture (of the first tensor that fails, or the first)", 1                 \
+    }
+error_t parse_verdict_option(int key, char *text, struct verdict_options *options);
 
 struct verdict {
     const struct verdict_options *options;
