@@ -103,6 +103,20 @@ bool attention_outputs_overlap_inputs(const struct attention_problem *problem);
 
 /* --- which columns a row sees (attention_mask.c) --------------------------------------------------------- */
 
+/* sparseMode. 5, a prefix with a full mask, does not exist here. */
+enum attention_mode {
+    ATTENTION_MODE_DEFAULT = 0,
+    ATTENTION_MODE_ALL = 1,
+    ATTENTION_MODE_CAUSAL_LEFT = 2,
+    ATTENTION_MODE_CAUSAL_RIGHT = 3,
+    ATTENTION_MODE_BAND = 4,
+    ATTENTION_MODE_PREFIX_FULL = 5,
+    ATTENTION_MODE_PREFIX = 6,
+    ATTENTION_MODE_RIGHT_BAND_LAST = 7,
+    ATTENTION_MODE_LEFT_BAND_FIRST = 8,
+    ATTENTION_MODE_LAST = ATTENTION_MODE_LEFT_BAND_FIRST
+};
+
 struct attention_columns {
     int64_t begin, end; /* begin == end: none */
 };

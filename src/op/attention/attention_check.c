@@ -16,17 +16,6 @@ enum { STATISTIC_LANES = 8, ROPE_DIM_MULTIPLE = 8 };
 /* Phase 1 counts row tiles one by one: more rows than memory could hold must not keep it busy for minutes. */
 #define MOST_ROWS ((int64_t)1 << 31)
 
-enum {
-    MODE_DEFAULT = 0,
-    MODE_ALL = 1,
-    MODE_BAND = 4,
-    MODE_PREFIX_FULL = 5,
-    MODE_PREFIX = 6,
-    MODE_RIGHT_BAND_LAST = 7,
-    MODE_LEFT_BAND_FIRST = 8,
-    MODE_LAST = MODE_LEFT_BAND_FIRST
-};
-
 /* What the documents refuse though the mathematics would allow it, and what ACLGRAD_LIMITS=extended makes of it. */
 struct attention_limits {
     int64_t dim, heads; /* largest D and N1 */
@@ -269,7 +258,8 @@ static ag_status check_rope(const struct checker *c)
     AG_TRY(ag_require_dtype(AG_INVALID, &p->query_rope, "queryRope", rope_dtype, reason));
     AG_TRY(ag_require_dtype(AG_INVALID, &p->key_rope, "keyInRope", rope_dtype, reason));
     AG_TRY(ag_require_dtype(AG_INVALID, &p->query, "query", rope_dtype, reason));
-    AG_REQUIRE(c->args->sparse_mode != MODE_PREFIX, INVALID, "sparseMode: got 6, want another one with rope");
+    AG_REQUIRE(c->args->sparse_mode != ATTENTION_MODE_PREFIX, INVALID,
+               "sparseMode: got 6, want another one with rope");
     AG_REQUIRE(p->mask.present || !c->limits->rope_needs_mask, NULLPTR,
                "attenMaskOptional: got null, want a mask because queryRope is given");
     AG_TRY(check_absent(c->args->pse_shift, "pseShiftOptional", true));
@@ -344,7 +334,7 @@ static int64_t live_sequences(const struct checker *c)
 
 static ag_status check_sparse_mode(int64_t mode)
 {
-    AG_REQUIRE(mode >= 0 && mode <= MODE_LAST && mode != MODE_PREFIX_FULL, INVALID,
+    AG_REQUIRE(mode >= 0 && mode <= ATTENTION_MODE_LAST && mode != ATTENTION_MODE_PREFIX_FULL, INVALID,
                "sparseMode: got %" PRId64 ", want 0, 1, 2, 3, 4, 6, 7 or 8", mode);
     return AG_OK;
 }
@@ -378,7 +368,7 @@ static ag_status check_mask_bytes_shape(const struct checker *c)
 static ag_status check_compressed_mask_shape(const struct checker *c)
 {
     const struct ag_view *mask = &c->p->mask;
-    const int64_t rows = c->p->sparse_mode == MODE_PREFIX ? 3072 : 2048;
+    const int64_t rows = c->p->sparse_mode == ATTENTION_MODE_PREFIX ? 3072 : 2048;
     char text[AG_SHAPE_TEXT];
     const bool fits = mask_leads_fit(c) && mask->dims[mask->rank - 2] == rows && mask->dims[mask->rank - 1] == 2048;
     AG_REQUIRE(fits, INVALID,
@@ -442,12 +432,12 @@ static ag_status check_tokens_of(const struct checker *c, int64_t batch, int64_t
 static bool tokens_rule(const struct attention_problem *p, int64_t batch, int64_t first, int64_t last)
 {
     switch (p->sparse_mode) {
-    case MODE_DEFAULT:
-    case MODE_BAND:
+    case ATTENTION_MODE_DEFAULT:
+    case ATTENTION_MODE_BAND:
         return true;
-    case MODE_RIGHT_BAND_LAST:
+    case ATTENTION_MODE_RIGHT_BAND_LAST:
         return batch == last;
-    case MODE_LEFT_BAND_FIRST:
+    case ATTENTION_MODE_LEFT_BAND_FIRST:
         return batch == first;
     default:
         return false;
@@ -472,7 +462,7 @@ static ag_status check_tokens(const struct checker *c)
         if (sq == 0 || skv == 0 || !tokens_rule(p, b, first, last)) {
             continue;
         }
-        if (p->sparse_mode == MODE_DEFAULT) {
+        if (p->sparse_mode == ATTENTION_MODE_DEFAULT) {
             AG_TRY(check_tokens_of(c, b, skv, sq));
         } else {
             AG_TRY(check_tokens_of(c, b, sq, skv));
@@ -514,7 +504,7 @@ static ag_status read_prefix(const struct checker *c, const int64_t **prefix, in
 {
     *prefix = NULL;
     *count = 0;
-    if (c->p->sparse_mode != MODE_PREFIX || !c->p->has_mask) {
+    if (c->p->sparse_mode != ATTENTION_MODE_PREFIX || !c->p->has_mask) {
         return AG_OK; /* given in another mode it is ignored */
     }
     AG_TRY(ag_int_array_values(c->args->prefix, "prefixOptional", prefix, count));
@@ -655,8 +645,9 @@ static ag_status check_rules(const struct checker *c, const int64_t **prefix, in
     struct attention_problem *p = c->p;
     p->sparse_mode = c->args->sparse_mode;
     p->has_mask = p->mask.present;
-    p->has_mask_bytes =
-        p->has_mask && (p->sparse_mode == MODE_DEFAULT || p->sparse_mode == MODE_ALL) && !ag_view_is_empty(&p->mask);
+    p->has_mask_bytes = p->has_mask &&
+                        (p->sparse_mode == ATTENTION_MODE_DEFAULT || p->sparse_mode == ATTENTION_MODE_ALL) &&
+                        !ag_view_is_empty(&p->mask);
     AG_TRY(check_sparse_mode(p->sparse_mode));
     AG_TRY(check_mask(c));
     AG_TRY(check_tokens(c));
@@ -680,8 +671,8 @@ static void finish(const struct checker *c, const struct ag_config *config, cons
 {
     struct attention_problem *p = c->p;
     attention_set_intervals((struct attention_sequence *)p->sequences, p->sequence_count,
-                            p->has_mask ? p->sparse_mode : MODE_ALL, c->args->pre_tokens, c->args->next_tokens,
-                            prefix, prefix_count);
+                            p->has_mask ? p->sparse_mode : ATTENTION_MODE_ALL, c->args->pre_tokens,
+                            c->args->next_tokens, prefix, prefix_count);
     if (p->has_mask_bytes) {
         spread_mask(&p->mask);
     }

@@ -2,17 +2,6 @@
 
 #include "op/attention/attention.h"
 
-enum {
-    MODE_DEFAULT = 0,
-    MODE_ALL = 1,
-    MODE_CAUSAL_LEFT = 2,
-    MODE_CAUSAL_RIGHT = 3,
-    MODE_BAND = 4,
-    MODE_PREFIX = 6,
-    MODE_RIGHT_BAND_LAST = 7,
-    MODE_LEFT_BAND_FIRST = 8
-};
-
 static int64_t smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -36,7 +25,7 @@ static int64_t find_band_sequence(const struct attention_sequence *sequences, in
     int64_t band = -1;
     for (int64_t b = 0; b < count; ++b) {
         const bool is_candidate = sequences[b].query_len > 0;
-        if (is_candidate && (band < 0 || sparse_mode == MODE_RIGHT_BAND_LAST)) {
+        if (is_candidate && (band < 0 || sparse_mode == ATTENTION_MODE_RIGHT_BAND_LAST)) {
             band = b;
         }
     }
@@ -46,10 +35,12 @@ static int64_t find_band_sequence(const struct attention_sequence *sequences, in
 /* The mode whose rule the sequence follows. */
 static int64_t rule_of(int64_t sparse_mode, bool is_band)
 {
-    if (sparse_mode != MODE_RIGHT_BAND_LAST && sparse_mode != MODE_LEFT_BAND_FIRST) {
+    if (sparse_mode != ATTENTION_MODE_RIGHT_BAND_LAST && sparse_mode != ATTENTION_MODE_LEFT_BAND_FIRST) {
         return sparse_mode;
     }
-    return is_band ? MODE_BAND : sparse_mode == MODE_RIGHT_BAND_LAST ? MODE_CAUSAL_RIGHT : MODE_CAUSAL_LEFT;
+    return is_band                                         ? ATTENTION_MODE_BAND
+           : sparse_mode == ATTENTION_MODE_RIGHT_BAND_LAST ? ATTENTION_MODE_CAUSAL_RIGHT
+                                                           : ATTENTION_MODE_CAUSAL_LEFT;
 }
 
 static void set_interval(struct attention_sequence *sequence, int64_t rule, int64_t pre, int64_t next)
@@ -59,23 +50,23 @@ static void set_interval(struct attention_sequence *sequence, int64_t rule, int6
     sequence->diagonal_high = 2 * ATTENTION_FAR;
     sequence->prefix = 0;
     switch (rule) {
-    case MODE_DEFAULT:
+    case ATTENTION_MODE_DEFAULT:
         sequence->diagonal_low = -pre;
         sequence->diagonal_high = next;
         break;
-    case MODE_CAUSAL_LEFT:
+    case ATTENTION_MODE_CAUSAL_LEFT:
         sequence->diagonal_high = 0;
         break;
-    case MODE_CAUSAL_RIGHT:
-    case MODE_PREFIX:
+    case ATTENTION_MODE_CAUSAL_RIGHT:
+    case ATTENTION_MODE_PREFIX:
         sequence->diagonal_high = shift;
         break;
-    case MODE_BAND:
+    case ATTENTION_MODE_BAND:
         sequence->diagonal_low = shift - pre;
         sequence->diagonal_high = shift + next;
         break;
     default:
-        assert(rule == MODE_ALL);
+        assert(rule == ATTENTION_MODE_ALL);
     }
 }
 
@@ -87,7 +78,7 @@ void attention_set_intervals(struct attention_sequence *sequences, int64_t count
     const int64_t band = find_band_sequence(sequences, count, sparse_mode);
     for (int64_t b = 0; b < count; ++b) {
         set_interval(&sequences[b], rule_of(sparse_mode, b == band), pre, next);
-        if (sparse_mode == MODE_PREFIX && b < prefix_count) {
+        if (sparse_mode == ATTENTION_MODE_PREFIX && b < prefix_count) {
             sequences[b].prefix = prefix[b]; /* cut where it is used */
         }
     }
