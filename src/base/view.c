@@ -1,5 +1,6 @@
 #include "base/view.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -42,21 +43,21 @@ void *ag_view_origin(const struct ag_view *view)
     return (char *)view->data + view->offset * (int64_t)ag_dtype_bytes(view->dtype);
 }
 
-/* Elements from the origin to the last element; strides are never negative (checked at creation). */
-static int64_t span_elems(const struct ag_view *view)
+/* Strides are never negative (checked at creation). */
+int64_t ag_view_last(const struct ag_view *view)
 {
-    int64_t last = 0;
+    int64_t last = view->offset;
     for (int d = 0; d < view->rank; ++d) {
         last += (view->dims[d] - 1) * view->strides[d];
     }
-    return last + 1;
+    return last;
 }
 
 void ag_view_bytes(const struct ag_view *view, uintptr_t *begin, uintptr_t *end)
 {
     const uintptr_t bytes = ag_dtype_bytes(view->dtype);
     *begin = (uintptr_t)view->data + (uintptr_t)view->offset * bytes;
-    *end = ag_view_is_empty(view) ? *begin : *begin + (uintptr_t)span_elems(view) * bytes;
+    *end = ag_view_is_empty(view) ? *begin : (uintptr_t)view->data + (uintptr_t)(ag_view_last(view) + 1) * bytes;
 }
 
 bool ag_views_overlap(const struct ag_view *a, const struct ag_view *b)
@@ -75,17 +76,16 @@ bool ag_view_is_inside_storage(const struct ag_view *view)
     if (view->storage_elems < 0 || ag_view_is_empty(view)) {
         return true;
     }
-    return view->offset >= 0 && view->offset + span_elems(view) <= view->storage_elems;
+    return view->offset >= 0 && ag_view_last(view) < view->storage_elems;
 }
 
 const char *ag_shape_text(char text[AG_SHAPE_TEXT], int rank, const int64_t *dims)
 {
     int used = snprintf(text, AG_SHAPE_TEXT, "[");
-    for (int d = 0; d < rank && used < AG_SHAPE_TEXT; ++d) {
+    assert(rank <= AG_MAX_RANK); /* so all of it fits */
+    for (int d = 0; d < rank; ++d) {
         used += snprintf(text + used, (size_t)(AG_SHAPE_TEXT - used), d ? ", %" PRId64 : "%" PRId64, dims[d]);
     }
-    if (used < AG_SHAPE_TEXT) {
-        snprintf(text + used, (size_t)(AG_SHAPE_TEXT - used), "]");
-    }
+    snprintf(text + used, (size_t)(AG_SHAPE_TEXT - used), "]");
     return text;
 }

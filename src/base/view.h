@@ -35,6 +35,9 @@ bool ag_view_is_contiguous(const struct ag_view *view);
 /* Address of element (0, 0, ...). */
 void *ag_view_origin(const struct ag_view *view);
 
+/* Where the last element lies, in elements from the start of the storage; of a view that is not empty. */
+int64_t ag_view_last(const struct ag_view *view);
+
 /* First and last byte (exclusive) that the view can touch; begin == end for an empty view. */
 void ag_view_bytes(const struct ag_view *view, uintptr_t *begin, uintptr_t *end);
 

@@ -295,16 +295,10 @@ ag_status ag_tensor_view_optional(const aclTensor *tensor, const char *argument,
 
 ag_status ag_require_inside_storage(const struct ag_view *view, const char *argument)
 {
-    uintptr_t begin, end;
-    if (!view->present || ag_view_is_inside_storage(view)) {
-        return AG_OK;
-    }
-    struct ag_view relative = *view;
-    relative.data = NULL; /* byte positions from the start of the storage */
-    ag_view_bytes(&relative, &begin, &end);
-    const uintptr_t elem = ag_dtype_bytes(view->dtype) ? ag_dtype_bytes(view->dtype) : 1;
-    return ag_fail(AG_INVALID, "%s: the view takes elements %" PRIuPTR " to %" PRIuPTR ", its storage has %" PRId64,
-                   argument, begin / elem, end / elem - 1, view->storage_elems);
+    AG_REQUIRE(!view->present || ag_view_is_inside_storage(view), INVALID,
+               "%s: the view takes elements %" PRId64 " to %" PRId64 ", its storage has %" PRId64, argument,
+               view->offset, ag_view_last(view), view->storage_elems);
+    return AG_OK;
 }
 
 ag_status ag_require_shape(ag_status status, const struct ag_view *view, const char *argument, int rank,
@@ -318,16 +312,65 @@ ag_status ag_require_shape(ag_status status, const struct ag_view *view, const c
                    ag_shape_text(want, rank, dims));
 }
 
-ag_status ag_require_row_major(const struct ag_view *view, const char *argument)
+/* Row-major: the elements lie where dims and strides say. */
+struct format_row {
+    int format;
+    bool is_row_major;
+    const char *name;
+};
+#define ROW_MAJOR(name)                                                                                              \
+    {                                                                                                                \
+        name, true, #name                                                                                            \
+    }
+#define PRIVATE(name)                                                                                                \
+    {                                                                                                                \
+        name, false, #name                                                                                           \
+    }
+static const struct format_row format_rows[] = {
+    ROW_MAJOR(ACL_FORMAT_UNDEFINED),
+    ROW_MAJOR(ACL_FORMAT_NCHW),
+    ROW_MAJOR(ACL_FORMAT_NHWC),
+    ROW_MAJOR(ACL_FORMAT_ND),
+    PRIVATE(ACL_FORMAT_NC1HWC0),
+    PRIVATE(ACL_FORMAT_FRACTAL_Z),
+    PRIVATE(ACL_FORMAT_NC1HWC0_C04),
+    PRIVATE(ACL_FORMAT_HWCN),
+    ROW_MAJOR(ACL_FORMAT_NDHWC),
+    PRIVATE(ACL_FORMAT_FRACTAL_NZ),
+    ROW_MAJOR(ACL_FORMAT_NCDHW),
+    PRIVATE(ACL_FORMAT_NDC1HWC0),
+    PRIVATE(ACL_FRACTAL_Z_3D),
+    ROW_MAJOR(ACL_FORMAT_NC),
+    ROW_MAJOR(ACL_FORMAT_NCL),
+    PRIVATE(ACL_FORMAT_FRACTAL_NZ_C0_16),
+    PRIVATE(ACL_FORMAT_FRACTAL_NZ_C0_32),
+    PRIVATE(ACL_FORMAT_FRACTAL_NZ_C0_2),
+    PRIVATE(ACL_FORMAT_FRACTAL_NZ_C0_4),
+    PRIVATE(ACL_FORMAT_FRACTAL_NZ_C0_8),
+};
+
+static const struct format_row *find_format(int format)
 {
-    static const int formats[] = {ACL_FORMAT_UNDEFINED, ACL_FORMAT_NCHW,  ACL_FORMAT_NHWC, ACL_FORMAT_ND,
-                                  ACL_FORMAT_NDHWC,     ACL_FORMAT_NCDHW, ACL_FORMAT_NC,   ACL_FORMAT_NCL};
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; ++i) {
-        if (formats[i] == view->format) {
-            return AG_OK;
+    for (size_t i = 0; i < sizeof format_rows / sizeof *format_rows; ++i) {
+        if (format_rows[i].format == format) {
+            return &format_rows[i];
         }
     }
-    return ag_fail(AG_INVALID, "%s: format number %d, want ND or another row-major one", argument, view->format);
+    return NULL;
+}
+
+const char *ag_format_name(int format)
+{
+    const struct format_row *row = find_format(format);
+    return row ? row->name : "unknown";
+}
+
+ag_status ag_require_row_major(const struct ag_view *view, const char *argument)
+{
+    const struct format_row *row = find_format(view->format);
+    AG_REQUIRE(row && row->is_row_major, INVALID, "%s: format %s (%d), want ND or another row-major one", argument,
+               ag_format_name(view->format), view->format);
+    return AG_OK;
 }
 
 ag_status ag_require_dtype(ag_status status, const struct ag_view *view, const char *argument, int dtype,

@@ -27,8 +27,11 @@ ag_status ag_int_array_values(const aclIntArray *array, const char *argument, co
 ag_status ag_require_inside_storage(const struct ag_view *view, const char *argument);
 
 /* The format is one whose elements lie where dims and strides say (ND, NCHW, ...; not a private one): 161002 "query:
- * format number 29, want ND or another row-major one". */
+ * format ACL_FORMAT_FRACTAL_NZ (29), want ND or another row-major one". */
 ag_status ag_require_row_major(const struct ag_view *view, const char *argument);
+
+/* "ACL_FORMAT_FRACTAL_NZ", "unknown" */
+const char *ag_format_name(int format);
 
 /* dims equal: 161002 "query: shape [..], want [..]" (or the status given). */
 ag_status ag_require_shape(ag_status status, const struct ag_view *view, const char *argument, int rank,

@@ -322,6 +322,10 @@ static void requirements(void **state)
     DONE(ag_tensor_view(tensor, "key", &view));
     REFUSED(161002, ag_require_inside_storage(&view, "key"),
             "key: the view takes elements 1 to 7, its storage has 7");
+    view.dtype = 29; /* INT4: no whole bytes */
+    REFUSED(161002, ag_require_inside_storage(&view, "key"),
+            "key: the view takes elements 1 to 7, its storage has 7");
+    view.dtype = AG_FLOAT;
     view.offset = 0;
     DONE(ag_require_inside_storage(&view, "key"));
     DONE(ag_require_shape(AG_INVALID, &view, "key", 2, (int64_t[]){2, 3}));
@@ -332,7 +336,12 @@ static void requirements(void **state)
     view.format = ACL_FORMAT_NCHW;
     DONE(ag_require_row_major(&view, "key"));
     view.format = ACL_FORMAT_FRACTAL_NZ;
-    REFUSED(161002, ag_require_row_major(&view, "key"), "key: format number 29, want ND or another row-major one");
+    REFUSED(161002, ag_require_row_major(&view, "key"),
+            "key: format ACL_FORMAT_FRACTAL_NZ (29), want ND or another row-major one");
+    view.format = 33;
+    REFUSED(161002, ag_require_row_major(&view, "key"), "key: format ACL_FRACTAL_Z_3D (33), want ND");
+    view.format = 77;
+    REFUSED(161002, ag_require_row_major(&view, "key"), "key: format unknown (77), want ND");
     DONE(ag_require_dtype(AG_INVALID, &view, "key", AG_FLOAT, ""));
     REFUSED(161002, ag_require_dtype(AG_INVALID, &view, "key", AG_BF16, "that of query"),
             "key: dtype FLOAT, want BF16 (that of query)");

@@ -225,7 +225,7 @@ static const struct row batch_rows[] = {
     ROW(dweights_dtype, 161002, "dweightsOut", "FLOAT", "BF16"),
     ROW(dweights_shape, 161002, "dweightsOut", "[2, 3, 1, 4]", "[2, 3, 4]"),
     ROW(dweights_stride, 161002, "dweightsOut", "stride 0 over dim 1", "an element of memory"),
-    ROW(weights_format, 161002, "weights", "format number 29", "ND"),
+    ROW(weights_format, 161002, "weights", "format ACL_FORMAT_FRACTAL_NZ (29)", "ND"),
     ROW(weights_storage, 161002, "weights", "elements 1 to 24", "storage has 24"),
     ROW(dweights_storage, 161002, "dweightsOut", "elements 1 to 24", "storage has 24"),
     ROW(dq_is_query, 161002, "dqOut", "shares memory with query", "memory of its own"),

@@ -2,13 +2,12 @@
 /* aclnnMoeTokenUnpermuteWithEpGrad's contract with its caller: every constraint broken alone (status; a text that names
  * the argument, what it got and what it wanted; nothing written), what is accepted though it looks odd, and what the
  * phases may outlive. */
-#define _DEFAULT_SOURCE /* setenv, dup2 */
+#define _DEFAULT_SOURCE /* setenv */
 #include "support/moe_problem.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "acl/acl.h"
 #include "aclnnop/aclnn_moe_token_unpermute_with_ep_grad.h"
@@ -212,6 +211,8 @@ BREAK(indices_too_short, replace(&c->indices, AG_INT32, 1, SHAPE(3)))
 BREAK(indices_too_long, replace(&c->indices, AG_INT32, 1, SHAPE(5)))
 BREAK(topk_not_of_slots, drop(&c->probs); c->topk_num = 3)
 BREAK(probs_other_tokens, replace(&c->probs, AG_FLOAT, 2, SHAPE(3, 2)))
+BREAK(probs_of_one_token, replace(&c->probs, AG_FLOAT, 2, SHAPE(1, 4)))
+BREAK(probs_of_as_many_slots, replace(&c->probs, AG_FLOAT, 2, SHAPE(4, 1)))
 BREAK(probs_grad_other_tokens, replace(&c->probs_grad, AG_FLOAT, 2, SHAPE(3, 2)))
 BREAK(probs_grad_other_topk, replace(&c->probs_grad, AG_FLOAT, 2, SHAPE(2, 1)))
 BREAK(permuted_other_hidden, replace(&c->permuted, AG_FLOAT, 2, SHAPE(4, 3)))
@@ -262,9 +263,9 @@ static const struct broken broken_calls[] = {
     ROW(probs_grad_bool, 161002, "probsGradOut", "BOOL", "want BF16"),
     ROW(probs_grad_bool_alone, 161002, "probsGradOut", "BOOL", "want BF16"),
     ROW(permuted_other_type, 561002, "permutedTokensOptional", "FLOAT16", "want FLOAT"),
-    ROW(grad_fractal, 161002, "unpermutedTokensGrad", "format 29", "want ND"),
-    ROW(indices_5hd, 161002, "sortedIndices", "format 3", "want ND"),
-    ROW(out_undefined_format, 161002, "permutedTokensGradOut", "format -1", "want ND"),
+    ROW(grad_fractal, 161002, "unpermutedTokensGrad", "format ACL_FORMAT_FRACTAL_NZ (29)", "want ND"),
+    ROW(indices_5hd, 161002, "sortedIndices", "format ACL_FORMAT_NC1HWC0 (3)", "want ND"),
+    ROW(out_undefined_format, 161002, "permutedTokensGradOut", "format ACL_FORMAT_UNDEFINED (-1)", "want ND"),
     ROW(probs_small_storage, 161002, "probsOptional", "0 to 3", "has 3"),
     ROW(out_small_storage, 161002, "permutedTokensGradOut", "0 to 7", "has 7"),
     ROW(no_permuted, 161001, "permutedTokensOptional", "no tensor", "want one"),
@@ -292,6 +293,8 @@ static const struct broken broken_calls[] = {
     ROW(indices_too_long, 561002, "sortedIndices", "got 5", "2 * 2"),
     ROW(topk_not_of_slots, 561002, "sortedIndices", "got 4", "2 * 3"),
     ROW(probs_other_tokens, 561002, "probsOptional", "[3, 2]", "want [2, 2]"),
+    ROW(probs_of_one_token, 561002, "probsOptional", "[1, 4]", "want [2, 4]"),
+    ROW(probs_of_as_many_slots, 561002, "probsOptional", "[4, 1]", "want [2, 1]"),
     ROW(probs_grad_other_tokens, 561002, "probsGradOut", "[3, 2]", "want [2, 2]"),
     ROW(probs_grad_other_topk, 561002, "probsGradOut", "[2, 1]", "want [2, 2]"),
     ROW(permuted_other_hidden, 561002, "permutedTokensOptional", "hidden size 3", "want 2"),
@@ -510,26 +513,17 @@ static const char *debug_text(const double *indices)
 {
     static char text[512];
     struct call call = make_call();
-    FILE *file = tmpfile();
-    const int saved = dup(STDERR_FILENO);
-    assert_non_null(file);
     moe_test_set(&call.indices, indices);
     setenv("ACLGRAD_DEBUG", "1", 1);
     ag_config_reload();
-    fflush(stderr);
-    dup2(fileno(file), STDERR_FILENO);
     aim(&call);
+    const struct test_stderr kept = test_stderr_begin();
     aclrtSetDevice(0); /* a context is asked for in this mode */
     const aclnnStatus first = phase1(&call), second = first ? first : phase2(&call);
     aclrtResetDevice(0);
-    fflush(stderr);
-    dup2(saved, STDERR_FILENO);
-    close(saved);
+    test_stderr_end(kept, text, sizeof text);
     unsetenv("ACLGRAD_DEBUG");
     ag_config_reload();
-    rewind(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
     assert_int_equal(second, 0);
     destroy_call(&call);
     return text;

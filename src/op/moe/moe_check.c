@@ -86,7 +86,7 @@ static ag_status check_dtypes(struct moe_problem *p)
     return AG_OK;
 }
 
-/* The formats that the device reads as plain rows. */
+/* The formats that the device reads as plain rows: of the row-major ones (ag_require_row_major) not all. */
 static bool is_plain_format(int format)
 {
     return format == ACL_FORMAT_ND || format == ACL_FORMAT_NCHW || format == ACL_FORMAT_NHWC ||
@@ -99,8 +99,8 @@ static ag_status check_formats(const struct moe_problem *p)
     list_tensors(p, list);
     for (int i = 0; i < MOE_TENSORS; ++i) {
         AG_REQUIRE(!list[i].view->present || is_plain_format(list[i].view->format), INVALID,
-                   "%s: format %d, want ND (%d), NCHW, NHWC, NCL or NCDHW", list[i].name, list[i].view->format,
-                   ACL_FORMAT_ND);
+                   "%s: format %s (%d), want ND, NCHW, NHWC, NCL or NCDHW", list[i].name,
+                   ag_format_name(list[i].view->format), list[i].view->format);
     }
     return AG_OK;
 }
@@ -165,12 +165,14 @@ static ag_status check_sizes(struct moe_problem *p, int64_t topk_num)
 static ag_status check_shapes(const struct moe_problem *p)
 {
     int64_t slots;
+    const int64_t want[2] = {p->tokens, p->topk};
+    if (p->probs.present) { /* before the slots, which are counted with its K */
+        AG_TRY(ag_require_shape(AG_TILING, &p->probs, "probsOptional", 2, want));
+    }
     AG_REQUIRE(ag_product(&slots, 2, (int64_t[]){p->tokens, p->topk}) && slots == p->slots, TILING,
                "sortedIndices: got %" PRId64 " entries, want tokens * topk = %" PRId64 " * %" PRId64, p->slots,
                p->tokens, p->topk);
     if (p->probs.present) {
-        const int64_t want[2] = {p->tokens, p->topk};
-        AG_TRY(ag_require_shape(AG_TILING, &p->probs, "probsOptional", 2, want));
         AG_TRY(ag_require_shape(AG_TILING, &p->probs_grad, "probsGradOut", 2, want));
     }
     AG_REQUIRE(!p->permuted_tokens.present || p->permuted_tokens.dims[1] == p->hidden, TILING,
