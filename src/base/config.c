@@ -15,28 +15,29 @@ static char problem[256]; /* what is wrong with the environment; empty when noth
 
 /* --- the default thread count ------------------------------------------------------------------------- */
 
-/* A container may use quota / period CPUs (cgroup v2 "cpu.max", else v1); 0 when there is no such limit. */
-static int read_cpu_quota(void)
+/* Reads up to two numbers; how many there were, 0 also where there is no such file. */
+static int read_numbers(const char *folder, const char *name, double *first, double *second)
 {
-    double quota = 0, period = 0;
-    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "re");
+    const int count = file ? fscanf(file, "%lf %lf", first, second) : 0;
     if (file) {
-        if (fscanf(file, "%lf %lf", &quota, &period) != 2) {
-            quota = 0; /* "max": unlimited */
-        }
         fclose(file);
-    } else if ((file = fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "re"))) {
-        const int has_quota = fscanf(file, "%lf", &quota) == 1 && quota > 0;
-        fclose(file);
-        file = has_quota ? fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "re") : NULL;
-        if (!file || fscanf(file, "%lf", &period) != 1) {
-            quota = 0;
-        }
-        if (file) {
-            fclose(file);
-        }
     }
-    return quota > 0 && period > 0 ? (int)((quota + period - 1) / period) : 0;
+    return count;
+}
+
+int ag_cpu_quota(const char *root)
+{
+    double quota = 0, period = 0, unused;
+    if (read_numbers(root, "cpu.max", &quota, &period) < 2 && /* "max 100000", or no such file */
+        (read_numbers(root, "cpu/cpu.cfs_quota_us", &quota, &unused) < 1 ||
+         read_numbers(root, "cpu/cpu.cfs_period_us", &period, &unused) < 1)) {
+        return 0;
+    }
+    const double cpus = quota > 0 && period > 0 ? (quota + period - 1) / period : 0;
+    return cpus < AG_MAX_THREADS ? (int)cpus : 0;
 }
 
 int ag_cpu_count(void)
@@ -48,7 +49,7 @@ int ag_cpu_count(void)
         count = CPU_COUNT_S(CPU_ALLOC_SIZE(MOST_CPUS), set);
     }
     CPU_FREE(set);
-    const int quota = read_cpu_quota();
+    const int quota = ag_cpu_quota("/sys/fs/cgroup");
     if (quota > 0 && quota < count) {
         count = quota;
     }

@@ -39,6 +39,10 @@ void ag_config_set_limits(enum ag_limits limits);
 /* Forgets the overrides and reads the environment again: for tests only. */
 void ag_config_reload(void);
 
+/* A container may use quota / period CPUs, rounded up (`root`/cpu.max of cgroup v2, else v1's files); 0 when there is no
+ * such limit, or one beyond AG_MAX_THREADS. `root` is where the control groups are mounted. */
+int ag_cpu_quota(const char *root);
+
 /* The CPUs this process may use: its affinity mask, cut by the container's CPU quota, at least 1. */
 int ag_cpu_count(void);
 

@@ -6,6 +6,8 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/config.h"
 
@@ -252,6 +254,69 @@ static void the_affinity_mask_limits_the_default(void **state)
     assert_int_equal(threads, 1);
 }
 
+/* --- a container's quota -------------------------------------------------------------------------------- */
+
+struct quota_row {
+    const char *v2, *v1_quota, *v1_period; /* texts of the files; NULL: not there */
+    int want;
+};
+
+static const struct quota_row quota_rows[] = {
+    {NULL, NULL, NULL, 0},
+    {"max 100000\n", NULL, NULL, 0},
+    {"200000 100000\n", NULL, NULL, 2},
+    {"150000 100000\n", NULL, NULL, 2}, /* part of a CPU is a thread */
+    {"1000 100000\n", NULL, NULL, 1},
+    {"0 100000\n", NULL, NULL, 0},
+    {"100000 0\n", NULL, NULL, 0},
+    {"", NULL, NULL, 0},
+    {"1e300 1\n", NULL, NULL, 0},
+    {"300000 100000\n", "100000\n", "100000\n", 3}, /* v2 wins */
+    {NULL, "-1\n", "100000\n", 0},
+    {NULL, "250000\n", "100000\n", 3},
+    {NULL, "100000\n", NULL, 0},
+    {NULL, NULL, "100000\n", 0},
+    {NULL, "text\n", "100000\n", 0},
+    {"max 100000\n", "100000\n", "100000\n", 1},
+};
+
+static void write_file(const char *root, const char *name, const char *text)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    remove(path);
+    if (text) {
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fputs(text, file);
+        fclose(file);
+    }
+}
+
+static void quotas_of_both_kinds(void **state)
+{
+    static const char *const names[] = {"cpu.max", "cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"};
+    char root[] = "/tmp/aclgrad-quota-XXXXXX", folder[64];
+    (void)state;
+    assert_non_null(mkdtemp(root));
+    snprintf(folder, sizeof folder, "%s/cpu", root);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    for (size_t i = 0; i < sizeof quota_rows / sizeof *quota_rows; ++i) {
+        const struct quota_row *row = &quota_rows[i];
+        write_file(root, names[0], row->v2);
+        write_file(root, names[1], row->v1_quota);
+        write_file(root, names[2], row->v1_period);
+        if (ag_cpu_quota(root) != row->want) {
+            fail_msg("row %zu: got %d, want %d", i, ag_cpu_quota(root), row->want);
+        }
+    }
+    for (int i = 0; i < 3; ++i) {
+        write_file(root, names[i], NULL);
+    }
+    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(rmdir(root), 0);
+}
+
 /* --- setters -------------------------------------------------------------------------------------------- */
 
 static void setters_win_until_reload(void **state)
@@ -282,6 +347,7 @@ int main(void)
         cmocka_unit_test_setup(ours_wins_over_openmp, clean),
         cmocka_unit_test_setup(a_strange_openmp_value_is_not_our_business, clean),
         cmocka_unit_test_setup(the_affinity_mask_limits_the_default, clean),
+        cmocka_unit_test(quotas_of_both_kinds),
         cmocka_unit_test_setup(setters_win_until_reload, clean),
     };
     return cmocka_run_group_tests_name("config", tests, NULL, NULL);
