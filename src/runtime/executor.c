@@ -89,6 +89,14 @@ ag_status ag_executor_create(const struct ag_operator *op, const void *plan, uin
     return AG_OK;
 }
 
+ag_status ag_executor_tell_refusal(const struct ag_operator *op, ag_status status)
+{
+    if (status != AG_OK) {
+        ag_verbose(AG_VERBOSE_CHECK, op->name, "status=%d %s", (int)status, ag_error_peek());
+    }
+    return status;
+}
+
 /* --- phase 2 ------------------------------------------------------------------------------------------- */
 
 struct run {

@@ -49,6 +49,9 @@ struct ag_view *ag_operand_view(const struct ag_operator *op, void *plan, int in
 ag_status ag_executor_create(const struct ag_operator *op, const void *plan, uint64_t table_bytes,
                              uint64_t workspace_bytes, uint64_t *workspace_size, aclOpExecutor **executor);
 
+/* The end of every phase 1: ACLGRAD_VERBOSE=check tells why a call was refused. Returns `status`. */
+ag_status ag_executor_tell_refusal(const struct ag_operator *op, ag_status status);
+
 /* Phase 2 of every operator: checks executor (NULL: 161001; used up or foreign: 161002; of another operator:
  * 161002), workspace (NULL though needed: 161001; too small: 161002), that operands with elements have
  * memory (161001), stream (NULL: the default stream), then runs or queues the task. A non-repeatable executor is

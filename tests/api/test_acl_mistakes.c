@@ -6,7 +6,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "acl/acl.h"
 #include "aclnn/aclnn_base.h"
@@ -109,18 +108,9 @@ static void no_init_and_wrong_order_of_the_end(void **state)
 /* What the calls write on stderr. */
 static void capture(void (*calls)(void), char *text, size_t bytes)
 {
-    FILE *file = tmpfile();
-    assert_non_null(file);
-    fflush(stderr);
-    const int saved = dup(2);
-    dup2(fileno(file), 2);
+    const struct test_stderr kept = test_stderr_begin();
     calls();
-    fflush(stderr);
-    dup2(saved, 2);
-    close(saved);
-    rewind(file);
-    text[fread(text, 1, bytes - 1, file)] = '\0';
-    fclose(file);
+    test_stderr_end(kept, text, bytes);
 }
 
 static void *left_memory;

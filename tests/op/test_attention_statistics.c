@@ -250,19 +250,9 @@ static void swapped_entries_are_noticed(void **state)
 /* What `call` writes to stderr while it runs. */
 static void run_and_read_stderr(struct attention_call *call, char *text, size_t bytes)
 {
-    FILE *file = tmpfile();
-    assert_non_null(file);
-    fflush(stderr);
-    const int saved = dup(2);
-    dup2(fileno(file), 2);
+    const struct test_stderr kept = test_stderr_begin();
     attention_call_run(call);
-    fflush(stderr);
-    dup2(saved, 2);
-    close(saved);
-    rewind(file);
-    const size_t length = fread(text, 1, bytes - 1, file);
-    text[length] = '\0';
-    fclose(file);
+    test_stderr_end(kept, text, bytes);
 }
 
 static void bad_statistics_are_reported(void **state)

@@ -68,22 +68,13 @@ static char told[4096];
 /* Runs the call with a variable of the environment set, and keeps what it writes to stderr. */
 static void run_telling(struct indexer_call *call, const char *variable, const char *value)
 {
-    FILE *file = tmpfile();
-    assert_non_null(file);
-    fflush(stderr);
-    const int before = dup(STDERR_FILENO);
-    assert_true(dup2(fileno(file), STDERR_FILENO) >= 0);
     setenv(variable, value, 1);
     ag_config_reload();
+    const struct test_stderr kept = test_stderr_begin();
     indexer_call_run(call);
+    test_stderr_end(kept, told, sizeof told);
     unsetenv(variable);
     ag_config_reload();
-    fflush(stderr);
-    dup2(before, STDERR_FILENO);
-    close(before);
-    rewind(file);
-    told[fread(told, 1, sizeof told - 1, file)] = '\0';
-    fclose(file);
 }
 
 static void expect_told(const char *text)

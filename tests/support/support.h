@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <setjmp.h>
 
 #include <cmocka.h>
@@ -98,6 +99,17 @@ double test_compare(const char *what, const struct test_tensor *got, const doubl
 
 /* The thread's last error message contains each of the (NULL-terminated) texts; clears the message. */
 void test_assert_message(const char *text, ...) __attribute__((sentinel));
+
+/* What is written to stderr between the two: text, cut to bytes - 1. */
+struct test_stderr {
+    FILE *file;
+    int descriptor; /* of the true stderr */
+};
+struct test_stderr test_stderr_begin(void);
+void test_stderr_end(struct test_stderr kept, char *text, size_t bytes);
+
+/* _exit for children of fork() that must not run the parent's exit handlers; the coverage counters are kept. */
+_Noreturn void test_exit_child(int code);
 
 /* --- configuration ------------------------------------------------------------------------------------- */
 

@@ -1,13 +1,12 @@
 /* labels: smoke ci threads */
 /* ACLGRAD_VERBOSE: exact lines on stderr, only for events that are switched on, never torn. */
-#define _DEFAULT_SOURCE /* setenv, fileno */
+#define _DEFAULT_SOURCE /* setenv */
 #include "support/support.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 
@@ -17,18 +16,9 @@ static char text[MOST_TEXT + 1];
 /* Runs `body` with stderr in a file; returns what it wrote. */
 static const char *captured(void (*body)(void))
 {
-    FILE *file = tmpfile();
-    const int saved = dup(STDERR_FILENO);
-    assert_non_null(file);
-    fflush(stderr);
-    dup2(fileno(file), STDERR_FILENO);
+    const struct test_stderr kept = test_stderr_begin();
     body();
-    fflush(stderr);
-    dup2(saved, STDERR_FILENO);
-    close(saved);
-    rewind(file);
-    text[fread(text, 1, MOST_TEXT, file)] = '\0';
-    fclose(file);
+    test_stderr_end(kept, text, sizeof text);
     return text;
 }
 

@@ -6,12 +6,12 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "acl/acl.h"
 #include "base/memory.h"
 #include "runtime/executor.h"
 #include "runtime/handle.h"
+#include "runtime/stream.h"
 #include "runtime/tensor.h"
 #include "support/gate.h"
 
@@ -343,6 +343,52 @@ static void a_task_that_fails_later_is_told_at_synchronise(void **state)
     DONE(aclrtResetDevice(0));
 }
 
+static ag_status fail_with(void *text)
+{
+    return ag_fail(AG_INVALID, "%s", (const char *)text);
+}
+
+static ag_status fail_silently(void *unused)
+{
+    (void)unused;
+    return AG_INVALID;
+}
+
+static void submit(aclrtStream stream, ag_status (*task)(void *), void *context)
+{
+    DONE(ag_stream_submit(stream, (struct ag_task){task, NULL, context, 0}));
+}
+
+/* Of several failures the first of a stream is told, and by the device's synchronise one of all, which clears them. */
+static void the_first_failure_of_a_stream_is_told(void **state)
+{
+    (void)state;
+    static char first[] = "first", second[] = "second";
+    aclrtStream a, b;
+    test_set_mode(true, false);
+    DONE(aclrtSetDevice(0));
+    DONE(aclrtCreateStream(&a));
+    DONE(aclrtCreateStream(&b));
+    submit(a, fail_with, first);
+    submit(a, fail_with, second);
+    REFUSED(361001, aclrtSynchronizeStream(a), "first");
+    DONE(aclrtSynchronizeStream(a));
+    submit(a, fail_with, first);
+    submit(b, fail_with, second);
+    assert_int_equal(aclrtSynchronizeDevice(), 361001);
+    assert_non_null(aclGetRecentErrMsg());
+    DONE(aclrtSynchronizeStream(a));
+    DONE(aclrtSynchronizeStream(b));
+    DONE(aclrtSynchronizeDevice());
+    DONE(aclrtDestroyStream(a));
+    DONE(aclrtDestroyStream(b));
+    DONE(aclrtCreateStream(&a));
+    submit(a, fail_silently, NULL);
+    assert_int_equal(aclrtDestroyStream(a), 361001);
+    assert_string_equal(aclGetRecentErrMsg(), "");
+    DONE(aclrtResetDevice(0));
+}
+
 static void queueing_may_run_out_of_memory(void **state)
 {
     (void)state;
@@ -455,21 +501,13 @@ static void verbose_lines(void **state)
     (void)state;
     static char all[] = "ACLGRAD_VERBOSE=plan,run", none[] = "ACLGRAD_VERBOSE=";
     char text[1024];
-    FILE *file = tmpfile();
     putenv(all);
     ag_config_reload();
-    fflush(stderr);
-    const int saved = dup(2);
-    dup2(fileno(file), 2);
+    const struct test_stderr kept = test_stderr_begin();
     const ag_status status = phase2(phase1(false));
-    fflush(stderr);
-    dup2(saved, 2);
-    close(saved);
+    test_stderr_end(kept, text, sizeof text);
     putenv(none);
     ag_config_reload();
-    rewind(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
     DONE(status);
     assert_non_null(strstr(text, "aclgrad,plan,aclnnDouble,kernel=double\n"));
     assert_non_null(strstr(text, "aclgrad,run,aclnnDouble,status=0 ms="));
@@ -514,6 +552,7 @@ int main(void)
         TEST(ten_thousand_calls_leave_nothing),
         TEST(a_queued_task_keeps_what_it_needs),
         TEST(a_task_that_fails_later_is_told_at_synchronise),
+        TEST(the_first_failure_of_a_stream_is_told),
         TEST(queueing_may_run_out_of_memory),
         TEST(checked_mode_wants_a_context),
         TEST(checked_mode_finds_operands_that_leave_their_allocation),

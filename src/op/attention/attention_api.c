@@ -118,11 +118,7 @@ aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize(
         .executor = executor,
     };
     ag_error_enter("aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize");
-    const ag_status status = prepare(&args, workspaceSize, executor);
-    if (status != AG_OK) {
-        ag_verbose(AG_VERBOSE_CHECK, attention_operator.name, "status=%d %s", (int)status, ag_error_peek());
-    }
-    return status;
+    return ag_executor_tell_refusal(&attention_operator, prepare(&args, workspaceSize, executor));
 }
 
 aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,

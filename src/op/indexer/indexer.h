@@ -107,9 +107,8 @@ int64_t indexer_slot_limit(const struct indexer_problem *problem, const struct i
 /* Address of element `flat` of the view, counted row-major over its dims. */
 void *indexer_element(const struct ag_view *view, int64_t flat);
 
-/* Elements [first, first + count), counted row-major, to dense memory and back, bytes unchanged. */
+/* Elements [first, first + count) of a view that is no scalar, counted row-major, to dense memory, bytes unchanged. */
 void indexer_gather(void *dense, const struct ag_view *view, int64_t first, int64_t count);
-void indexer_scatter(const struct ag_view *view, int64_t first, int64_t count, const void *dense);
 
 /* --- the plan -------------------------------------------------------------------------------------------- */
 

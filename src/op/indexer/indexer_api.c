@@ -36,6 +36,17 @@ const struct ag_operator indexer_operator = {
 
 /* --- phase 1 and 2 ------------------------------------------------------------------------------------------ */
 
+/* Phase 1 after the arguments have names. */
+static ag_status prepare(const struct indexer_args *args, uint64_t *workspace_size, aclOpExecutor **executor)
+{
+    struct indexer_problem problem;
+    struct indexer_plan plan;
+    AG_TRY(ag_config_check(AG_INVALID));
+    AG_TRY(indexer_check(args, &problem));
+    AG_TRY(indexer_make_plan(&problem, &plan));
+    return ag_executor_create(&indexer_operator, &plan, 0, plan.workspace_bytes, workspace_size, executor);
+}
+
 aclnnStatus aclnnLightningIndexerGradGetWorkspaceSize(
     const aclTensor *query, const aclTensor *key, const aclTensor *dy, const aclTensor *sparseIndices,
     const aclTensor *weights, const aclTensor *actualSeqQLenOptional, const aclTensor *actualSeqKvLenOptional,
@@ -57,15 +68,10 @@ aclnnStatus aclnnLightningIndexerGradGetWorkspaceSize(
                                       .dweights = dweightsOut,
                                       .workspace_size = workspaceSize,
                                       .executor = executor};
-    struct indexer_problem problem;
-    struct indexer_plan plan;
     (void)headNum, (void)preTokens, (void)nextTokens; /* any value: nothing depends on them */
     (void)deterministic;                              /* always */
     ag_error_enter(__func__);
-    AG_TRY(ag_config_check(AG_INVALID));
-    AG_TRY(indexer_check(&args, &problem));
-    AG_TRY(indexer_make_plan(&problem, &plan));
-    return ag_executor_create(&indexer_operator, &plan, 0, plan.workspace_bytes, workspaceSize, executor);
+    return ag_executor_tell_refusal(&indexer_operator, prepare(&args, workspaceSize, executor));
 }
 
 aclnnStatus aclnnLightningIndexerGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,

@@ -184,7 +184,6 @@ static bool is_slots(const struct indexer_problem *p, const struct ag_view *view
 static ag_status check_slots(const struct indexer_problem *p)
 {
     const char *want = p->is_packed ? "[T1, K] or [T1, 1, K]" : "[B, S1, K] or [B, S1, 1, K]";
-    const int64_t width = p->indices.rank ? p->indices.dims[p->indices.rank - 1] : 0;
     char got[AG_SHAPE_TEXT], query[AG_SHAPE_TEXT];
     AG_REQUIRE(is_slots(p, &p->indices), INVALID, "sparseIndices: shape %s, want %s for query %s",
                ag_shape_text(got, p->indices.rank, p->indices.dims), want,
@@ -194,6 +193,7 @@ static ag_status check_slots(const struct indexer_problem *p)
     }
     AG_REQUIRE(is_slots(p, &p->dy), INVALID, "dy: shape %s, want %s for query %s",
                ag_shape_text(got, p->dy.rank, p->dy.dims), want, ag_shape_text(query, p->query.rank, p->query.dims));
+    const int64_t width = p->indices.dims[p->indices.rank - 1];
     AG_REQUIRE(width == p->topk, INVALID, "sparseIndices: %" PRId64 " slots a row, want %" PRId64 " (those of dy)",
                width, p->topk);
     return AG_OK;

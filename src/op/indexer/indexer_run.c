@@ -10,11 +10,11 @@
 #include "op/indexer/indexer.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/elem.h"
+#include "base/log.h"
 #include "base/parallel.h"
 
 enum { CHUNK_KEYS = 256 };
@@ -432,11 +432,10 @@ static void report_indices(const struct indexer_problem *p)
                 int32_t key;
                 memcpy(&key, indexer_element(&p->indices, row * p->topk + j), sizeof key);
                 if (key < -1 || key >= sequence.live_keys) {
-                    fprintf(stderr,
-                            "aclgrad,debug,aclnnLightningIndexerGrad,sparseIndices: first bad index is %" PRId32
-                            " at row %" PRId64 " slot %" PRId64 " of sequence %" PRId64 ", want -1 to %" PRId64
-                            "; skipped\n",
-                            key, s, j, b, sequence.live_keys - 1);
+                    ag_report("aclnnLightningIndexerGrad",
+                              "sparseIndices: first bad index is %" PRId32 " at row %" PRId64 " slot %" PRId64
+                              " of sequence %" PRId64 ", want -1 to %" PRId64 "; skipped",
+                              key, s, j, b, sequence.live_keys - 1);
                     return;
                 }
             }

@@ -24,24 +24,24 @@ struct run {
     int64_t count, step_bytes;
 };
 
+/* view has a dim, at least. */
 static struct run run_at(const struct ag_view *view, int64_t first, int64_t count)
 {
-    const int64_t width = view->rank ? view->dims[view->rank - 1] : 1;
+    const int64_t width = view->dims[view->rank - 1], step = view->strides[view->rank - 1];
     const int64_t left = width - first % width;
-    const int64_t step = view->rank ? view->strides[view->rank - 1] : 1;
     return (struct run){.start = indexer_element(view, first),
                         .count = count < left ? count : left,
                         .step_bytes = step * (int64_t)ag_dtype_bytes(view->dtype)};
 }
 
-static void copy_strided(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t count, size_t bytes)
+static void copy_strided(char *to, const char *from, int64_t from_step, int64_t count, size_t bytes)
 {
-    if (to_step == (int64_t)bytes && from_step == (int64_t)bytes) {
+    if (from_step == (int64_t)bytes) {
         memcpy(to, from, (size_t)count * bytes);
         return;
     }
     for (int64_t i = 0; i < count; ++i) {
-        memcpy(to + i * to_step, from + i * from_step, bytes);
+        memcpy(to + i * (int64_t)bytes, from + i * from_step, bytes);
     }
 }
 
@@ -51,21 +51,8 @@ void indexer_gather(void *dense, const struct ag_view *view, int64_t first, int6
     char *to = dense;
     while (count > 0) {
         const struct run run = run_at(view, first, count);
-        copy_strided(to, (int64_t)bytes, run.start, run.step_bytes, run.count, bytes);
+        copy_strided(to, run.start, run.step_bytes, run.count, bytes);
         to += run.count * (int64_t)bytes;
-        first += run.count;
-        count -= run.count;
-    }
-}
-
-void indexer_scatter(const struct ag_view *view, int64_t first, int64_t count, const void *dense)
-{
-    const size_t bytes = ag_dtype_bytes(view->dtype);
-    const char *from = dense;
-    while (count > 0) {
-        const struct run run = run_at(view, first, count);
-        copy_strided(run.start, run.step_bytes, from, (int64_t)bytes, run.count, bytes);
-        from += run.count * (int64_t)bytes;
         first += run.count;
         count -= run.count;
     }

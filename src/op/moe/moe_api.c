@@ -28,6 +28,17 @@ static const struct ag_operator moe_operator = {
     .describe = moe_describe,
 };
 
+/* Phase 1 after the arguments have names. */
+static ag_status prepare(const struct moe_args *args, uint64_t *workspace_size, aclOpExecutor **executor)
+{
+    struct moe_problem problem;
+    struct moe_plan plan;
+    AG_TRY(ag_config_check(AG_INVALID));
+    AG_TRY(moe_check(args, &problem));
+    AG_TRY(moe_make_plan(&problem, &plan));
+    return ag_executor_create(&moe_operator, &plan, 0, plan.workspace_bytes, workspace_size, executor);
+}
+
 aclnnStatus aclnnMoeTokenUnpermuteWithEpGradGetWorkspaceSize(
     const aclTensor *unpermutedTokensGrad, const aclTensor *sortedIndices, const aclTensor *permutedTokensOptional,
     const aclTensor *probsOptional, bool paddedMode, const aclIntArray *restoreShapeOptional,
@@ -48,13 +59,8 @@ aclnnStatus aclnnMoeTokenUnpermuteWithEpGradGetWorkspaceSize(
         .workspace_size = workspaceSize,
         .executor = executor,
     };
-    struct moe_problem problem;
-    struct moe_plan plan;
     ag_error_enter(__func__);
-    AG_TRY(ag_config_check(AG_INVALID));
-    AG_TRY(moe_check(&args, &problem));
-    AG_TRY(moe_make_plan(&problem, &plan));
-    return ag_executor_create(&moe_operator, &plan, 0, plan.workspace_bytes, workspaceSize, executor);
+    return ag_executor_tell_refusal(&moe_operator, prepare(&args, workspaceSize, executor));
 }
 
 aclnnStatus aclnnMoeTokenUnpermuteWithEpGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,

@@ -7,11 +7,11 @@
 #include "op/moe/moe.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/elem.h"
+#include "base/log.h"
 #include "base/parallel.h"
 
 enum { NOBODY = -1, ROWS_PER_ITEM = 64 };
@@ -67,17 +67,17 @@ static void report_positions(const struct moe_task *task)
         const int32_t position = position_of_slot(p, slot);
         const int64_t row = local_row(p, slot);
         if (position >= p->slots) {
-            fprintf(stderr,
-                    "aclgrad,debug,aclnnMoeTokenUnpermuteWithEpGrad,sortedIndices: first bad position is %" PRId32
-                    " at slot %" PRId64 ", want less than %" PRId64 "; skipped\n",
-                    position, slot, p->slots);
+            ag_report("aclnnMoeTokenUnpermuteWithEpGrad",
+                      "sortedIndices: first bad position is %" PRId32 " at slot %" PRId64 ", want less than %" PRId64
+                      "; skipped",
+                      position, slot, p->slots);
             return;
         }
         if (row != NOBODY && task->scratch.owner[row] != slot) {
-            fprintf(stderr,
-                    "aclgrad,debug,aclnnMoeTokenUnpermuteWithEpGrad,sortedIndices: slots %" PRId64 " and %" PRId32
-                    " both have position %" PRId32 "; the latter's row counts\n",
-                    slot, task->scratch.owner[row], position);
+            ag_report("aclnnMoeTokenUnpermuteWithEpGrad",
+                      "sortedIndices: slots %" PRId64 " and %" PRId32 " both have position %" PRId32
+                      "; the latter's row counts",
+                      slot, task->scratch.owner[row], position);
             return;
         }
     }
