@@ -77,6 +77,7 @@ static void recorded_and_synchronised(void **state)
     aclrtEvent event = new_event();
     aclrtStream stream = new_stream();
     DONE(aclrtSynchronizeEvent(event)); /* never recorded: nothing to wait for */
+    DONE(aclrtStreamWaitEvent(stream, event));
     assert_reached(event, false);
     DONE(aclrtMemsetAsync(bytes, 4, 'x', 3, stream));
     DONE(aclrtRecordEvent(event, stream));

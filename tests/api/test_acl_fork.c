@@ -7,11 +7,20 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "acl/acl.h"
 #include "support/gate.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#    define HAS_SANITIZER
+#elif defined(__has_feature)
+#    if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#        define HAS_SANITIZER
+#    endif
+#endif
 
 static int end(void **state)
 {
@@ -32,7 +41,7 @@ static void in_child(int (*child)(void *), void *argument)
     assert_true(pid >= 0);
     if (pid == 0) {
         alarm(60);
-        _exit(child(argument) ? 1 : 0);
+        test_exit_child(child(argument) ? 1 : 0);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(WIFSIGNALED(status) ? WTERMSIG(status) : 0, 0);
@@ -139,15 +148,81 @@ static void child_of_a_program_that_is_busy(void **state)
     assert_string_equal(bytes, "zzz");
 }
 
-/* --- forks while other threads hold the locks ------------------------------------------------------------ */
+/* --- a system at its limits ------------------------------------------------------------------------------- */
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#    define HAS_SANITIZER
-#elif defined(__has_feature)
-#    if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#        define HAS_SANITIZER
-#    endif
+#if !defined(HAS_SANITIZER)
+static void write_one(void *value)
+{
+    *(int *)value = 1;
+}
+
+/* Leaves so many bytes of address space; the limit before. */
+static struct rlimit leave_room(rlim_t bytes)
+{
+    long pages = 0;
+    struct rlimit usual, tight;
+    FILE *file = fopen("/proc/self/statm", "r");
+    getrlimit(RLIMIT_AS, &usual);
+    if (file && fscanf(file, "%ld", &pages) == 1) {
+        tight = usual;
+        tight.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + bytes;
+        setrlimit(RLIMIT_AS, &tight);
+        fclose(file);
+    }
+    return usual;
+}
+
+/* Address space for a little memory, but not for the stack of a thread. */
+static int work_without_threads(void *unused)
+{
+    int value = 0;
+    aclrtStream stream;
+    (void)unused;
+    test_set_mode(true, false);
+    CHECK(aclrtCreateStream(&stream) == 0);
+    const struct rlimit usual = leave_room(1 << 20);
+    CHECK(aclrtLaunchHostFunc(stream, write_one, &value) == 207008);
+    CHECK(strstr(aclGetRecentErrMsg(), "EZ9999: aclrtLaunchHostFunc: stream: no thread for it"));
+    CHECK(aclrtSynchronizeStream(stream) == 0 && value == 0); /* nothing was queued */
+    CHECK(setrlimit(RLIMIT_AS, &usual) == 0);
+    CHECK(aclrtLaunchHostFunc(stream, write_one, &value) == 0); /* it is tried again */
+    CHECK(aclrtDestroyStream(stream) == 0 && value == 1);
+    return 0;
+}
+
+/* Where an allocation's slack does not fit, a smaller one does; where the memory itself does not, it is an error. */
+static int allocate_in_little_room(void *unused)
+{
+    enum { MIB = 1 << 20 };
+    void *memory, *none = NULL;
+    char byte;
+    (void)unused;
+    const struct rlimit usual = leave_room(40 * MIB);
+    CHECK(aclrtMalloc(&memory, 24 * MIB, ACL_MEM_MALLOC_HUGE_FIRST) == 0);
+    CHECK(aclrtMemcpy(&byte, 1, (char *)memory + 24 * MIB, 1, ACL_MEMCPY_DEVICE_TO_HOST) == 0 && byte == 0);
+    CHECK(aclrtMemcpy(&byte, 1, (char *)memory + 25 * MIB, 1, ACL_MEMCPY_DEVICE_TO_HOST) == 0);
+    CHECK(aclrtMalloc(&none, 24 * MIB, ACL_MEM_MALLOC_HUGE_FIRST) == 207001 && !none);
+    CHECK(strstr(aclGetRecentErrMsg(), "size: no memory for 25165824 bytes"));
+    CHECK(aclrtFree(memory) == 0);
+    CHECK(setrlimit(RLIMIT_AS, &usual) == 0);
+    return 0;
+}
+
+static void little_room_for_an_allocation(void **state)
+{
+    (void)state;
+    in_child(allocate_in_little_room, NULL);
+}
+
+/* Must run first: stacks of former threads would be used again. */
+static void no_thread_for_a_stream(void **state)
+{
+    (void)state;
+    in_child(work_without_threads, NULL);
+}
 #endif
+
+/* --- forks while other threads hold the locks ------------------------------------------------------------ */
 
 #if !defined(HAS_SANITIZER)
 static _Atomic bool is_over;
@@ -209,6 +284,10 @@ static void fork_at_any_moment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+#if !defined(HAS_SANITIZER) /* whose own memory does not fit into a limit */
+        cmocka_unit_test_teardown(no_thread_for_a_stream, end),
+        cmocka_unit_test_teardown(little_room_for_an_allocation, end),
+#endif
         cmocka_unit_test_teardown(child_of_a_synchronous_program, end),
         cmocka_unit_test_teardown(child_of_a_program_with_workers, end),
         cmocka_unit_test_teardown(child_of_a_program_that_is_busy, end),

@@ -248,6 +248,7 @@ static void reading_past_the_end_of_an_allocation(void **state)
     (void)state;
     for (int i = 0; i < SIZES; ++i) {
         const size_t bytes = sizes[i];
+        struct ag_memory_block block;
         char *device = allocate(bytes), *host = test_malloc(2 * bytes);
         memset(device, 7, bytes);
         memset(host, 1, 2 * bytes);
@@ -258,6 +259,13 @@ static void reading_past_the_end_of_an_allocation(void **state)
                 "src: 1099511627776 bytes from here leave the allocation of");
         REFUSED(107000, aclrtMemcpy(device, SIZE_MAX, host, (size_t)1 << 40, ACL_MEMCPY_HOST_TO_DEVICE),
                 "dst: 1099511627776 bytes from here leave the allocation of");
+        /* starting in the slack, which is for reading */
+        assert_int_equal(aclrtMemcpy(host, bytes, device + bytes, bytes, ACL_MEMCPY_DEVICE_TO_HOST), 0);
+        assert_true(ag_memory_find(device, &block));
+        if (block.readable > block.writable) {
+            REFUSED(107000, aclrtMemcpy((char *)block.readable - 1, 1, host, 1, ACL_MEMCPY_HOST_TO_DEVICE),
+                    "dst: 1 bytes from here leave the allocation of");
+        }
         test_free(host);
         assert_int_equal(aclrtFree(device), 0);
     }

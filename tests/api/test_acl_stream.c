@@ -282,6 +282,23 @@ static void out_of_memory(void **state)
     assert_int_equal(ag_alloc_live(), blocks);
 }
 
+static void out_of_memory_for_a_task(void **state)
+{
+    (void)state;
+    struct journal journal = {0};
+    struct entry entry = {&journal, 0};
+    aclrtStream stream = new_stream();
+    DONE(aclrtLaunchHostFunc(stream, write_entry, &entry)); /* its worker is there */
+    DONE(aclrtSynchronizeStream(stream));
+    const int64_t blocks = ag_alloc_live();
+    ag_alloc_fail_at(1);
+    REFUSED(207001, aclrtLaunchHostFunc(stream, write_entry, &entry), "stream: out of memory for a task");
+    DONE(aclrtSynchronizeStream(stream));
+    assert_int_equal(journal.count, 1);
+    assert_int_equal(ag_alloc_live(), blocks);
+    DONE(aclrtDestroyStream(stream));
+}
+
 static void flags_and_priorities_are_accepted(void **state)
 {
     (void)state;
@@ -303,6 +320,71 @@ static void a_task_cannot_wait_for_its_own_stream(void **state)
     int code = 0;
     DONE(aclrtLaunchHostFunc(NULL, wait_for_own_stream, &code));
     assert_int_equal(code, 107000);
+}
+
+/* What a task gets that calls everything which would wait for its own stream. */
+struct answers {
+    aclrtContext context;
+    aclrtStream stream;
+    int codes[9];
+    char text[4]; /* copied by a task of the task */
+    struct entry nested;
+};
+
+static void wait_for_everything(void *answers)
+{
+    struct answers *a = answers;
+    static const char abc[4] = "abc";
+    const int current = aclrtSetCurrentContext(a->context); /* a worker has none */
+    const int codes[] = {aclrtSynchronizeStream(a->stream), aclrtSynchronizeStreamWithTimeout(a->stream, 0),
+                         aclrtDestroyStream(a->stream),     aclrtDestroyStreamForce(a->stream),
+                         aclrtStreamAbort(a->stream),       aclrtSynchronizeDevice(),
+                         aclrtDestroyContext(a->context),   aclFinalize(),
+                         aclFinalizeReference(NULL)};
+    memcpy(a->codes, current == 0 ? codes : (int[9]){0}, sizeof a->codes);
+    aclrtMemcpyAsync(a->text, 4, abc, 4, ACL_MEMCPY_HOST_TO_HOST, a->stream);
+    aclrtLaunchHostFunc(a->stream, write_entry, &a->nested);
+}
+
+/* Would wait for itself for ever; what it submits to its own stream is done, synchronously at once. */
+static void a_task_cannot_wait_for_what_waits_for_it(void **state)
+{
+    (void)state;
+    static struct journal journal;
+    static struct answers answers;
+    aclrtContext standard;
+    memset(&journal, 0, sizeof journal);
+    aclInit(NULL);
+    DONE(aclrtGetCurrentContext(&standard));
+    answers = (struct answers){.nested = {&journal, 0}};
+    DONE(aclrtCreateContext(&answers.context, 0));
+    answers.stream = new_stream();
+    DONE(aclrtLaunchHostFunc(answers.stream, wait_for_everything, &answers));
+    DONE(aclrtSynchronizeStream(answers.stream));
+    DONE(aclrtSynchronizeStream(answers.stream)); /* what the task has submitted, with workers */
+    for (int i = 0; i < 9; ++i) {
+        assert_int_equal(answers.codes[i], 107000);
+    }
+    assert_string_equal(answers.text, "abc");
+    assert_int_equal(journal.count, 1);
+    DONE(aclrtDestroyContext(answers.context));
+    DONE(aclrtSetCurrentContext(standard));
+}
+
+static void reset_device_in_a_task(void *code)
+{
+    *(int *)code = aclrtResetDevice(0) == 107000 && aclrtResetDeviceForce(0) == 107000 ? 107000 : -1;
+}
+
+static void a_task_cannot_reset_its_device(void **state)
+{
+    (void)state;
+    int code = 0;
+    aclrtStream stream = new_stream();
+    DONE(aclrtLaunchHostFunc(stream, reset_device_in_a_task, &code));
+    DONE(aclrtSynchronizeStream(stream));
+    assert_int_equal(code, 107000);
+    DONE(aclrtDestroyStream(stream));
 }
 
 static void ten_thousand_leave_nothing(void **state)
@@ -535,10 +617,17 @@ static void works_without_set_device(void **state)
     (void)state;
     struct journal journal = {0};
     struct entry entry = {&journal, 0};
+    char bytes[4] = "";
+    aclrtStreamStatus status;
     aclrtStream stream;
     DONE(aclrtLaunchHostFunc(NULL, write_entry, &entry)); /* at once: there is no stream */
     assert_int_equal(journal.count, 1);
     DONE(aclrtSynchronizeStream(NULL));
+    DONE(aclrtStreamQuery(NULL, &status));
+    assert_int_equal(status, ACL_STREAM_STATUS_COMPLETE);
+    DONE(aclrtStreamAbort(NULL));
+    DONE(aclrtMemcpyAsync(bytes, 4, "abc", 4, ACL_MEMCPY_HOST_TO_HOST, NULL));
+    assert_string_equal(bytes, "abc");
     DONE(aclrtCreateStream(&stream));
     DONE(aclrtLaunchHostFunc(stream, write_entry, &entry));
     DONE(aclrtDestroyStream(stream));
@@ -585,9 +674,12 @@ int main(void)
         EVERYWHERE(out_of_memory),
         EVERYWHERE(flags_and_priorities_are_accepted),
         IN_MODE(a_task_cannot_wait_for_its_own_stream, sync),
+        EVERYWHERE(a_task_cannot_wait_for_what_waits_for_it),
+        EVERYWHERE(a_task_cannot_reset_its_device),
         EVERYWHERE(ten_thousand_leave_nothing),
         EVERYWHERE(threads_with_streams_of_their_own),
         EVERYWHERE(tasks_of_one_stream_never_overlap),
+        WITH_WORKERS(out_of_memory_for_a_task),
         WITH_WORKERS(submitting_returns_at_once_and_timeouts_expire),
         WITH_WORKERS(two_streams_overlap),
         WITH_WORKERS(abort_and_forced_destruction_drop_what_has_not_begun),

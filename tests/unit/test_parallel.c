@@ -6,6 +6,8 @@
 #include <fenv.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -176,7 +178,7 @@ static void a_child_of_fork_is_usable(void **state)
             _Atomic int64_t sum = 0;
             alarm(20); /* a hang is a failure, not a wait for ever */
             ag_parallel_for(3, 100, count_item, &sum);
-            _exit(sum == 5050 ? 0 : 1);
+            test_exit_child(sum == 5050 ? 0 : 1);
         }
         int status;
         assert_int_equal(waitpid(child, &status, 0), child);
@@ -184,6 +186,46 @@ static void a_child_of_fork_is_usable(void **state)
     }
     check_cover(3, 100);
 }
+
+#if !defined(__SANITIZE_THREAD__) /* which tells of the thread that never ends */
+static _Atomic bool is_inside;
+
+static void stay_inside(void *unused, int64_t item, int lane)
+{
+    (void)unused, (void)item, (void)lane;
+    is_inside = true;
+    for (;;) {
+        pause();
+    }
+}
+
+static void *run_for_ever(void *unused)
+{
+    ag_parallel_for(2, 2, stay_inside, unused);
+    return NULL;
+}
+
+/* The end of a program does not wait for a job that never ends. */
+static void a_program_may_end_while_a_job_runs(void **state)
+{
+    (void)state;
+    int status;
+    fflush(NULL);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        pthread_t thread;
+        alarm(20);
+        pthread_create(&thread, NULL, run_for_ever, NULL);
+        while (!is_inside) {
+            usleep(100);
+        }
+        exit(7);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+}
+#endif
 
 /* --- the floating-point environment ----------------------------------------------------------------------- */
 
@@ -313,6 +355,9 @@ int main(void)
         cmocka_unit_test(one_lane_may_be_nested),
         cmocka_unit_test(one_lane_stays_in_the_calling_thread),
         cmocka_unit_test(a_child_of_fork_is_usable),
+#if !defined(__SANITIZE_THREAD__)
+        cmocka_unit_test(a_program_may_end_while_a_job_runs),
+#endif
         cmocka_unit_test(rounding_is_reset_and_restored),
         cmocka_unit_test(flush_to_zero_is_reset_and_restored),
         cmocka_unit_test(exception_flags_are_the_callers),
