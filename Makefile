@@ -5,7 +5,7 @@ BENCH ?= smoke models edge
 MINUTES ?= 1
 QEMU_PACKAGES := $(if $(filter x86_64,$(shell uname -m)),test-qemu)
 
-.PHONY: all demo test test-long fuzz lint goldens format install clean help
+.PHONY: all demo test test-long fuzz coverage lint goldens format install clean help
 
 all:            ## build/lib/libaclgrad.so and .a
 	@tools/setup.sh build
@@ -26,6 +26,10 @@ test-long:      ## sweeps, thread and memory sanitizers, failing allocations, mu
 fuzz:           ## every fuzz target for MINUTES (default 1) with libFuzzer; see tests/fuzz/README.md
 	@tools/setup.sh build test fuzz
 	@tests/fuzz/run.sh libfuzzer $(MINUTES)
+
+coverage:       ## which lines and branches the short tests run: a table per file, and build-coverage/coverage/
+	@tools/setup.sh build test coverage
+	@tests/coverage.sh
 
 lint:           ## format, scripts, layers, figures, manual page, clang-tidy, cppcheck
 	@tools/setup.sh build test lint

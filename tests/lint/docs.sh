@@ -1,6 +1,6 @@
 #!/bin/sh
 # Documents: every relative link leads to a file of the tree; README.md stays within 150 lines and names the make tasks;
-# every ACLGRAD_* variable that README.md names exists, and every one that is read is in README.md, the manual page and
+# make help lists every task; every ACLGRAD_* variable that README.md names exists, and every one that is read is in README.md, the manual page and
 # aclgrad.h; every function of the acl and aclnn interface that a page names is declared.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -21,6 +21,10 @@ done | grep . && status=1
 for task in demo test test-long lint install help; do
     grep -q "make $task" README.md || fail "README.md: does not name make $task"
     grep -q "^$task:" Makefile || fail "Makefile: no task $task"
+done
+# shellcheck disable=SC2013 # words are what is wanted
+for task in $(sed -n 's/^\.PHONY: //p' Makefile); do
+    make -s help | grep -q "^make $task " || fail "Makefile: make help does not list $task"
 done
 for variable in $(grep -ohE '`ACLGRAD_[A-Z_]+' README.md | tr -d '`' | sort -u); do
     grep -rqE "\"$variable\"|\($variable" src CMakeLists.txt || fail "README.md: nothing reads $variable"
