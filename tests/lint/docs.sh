@@ -1,7 +1,7 @@
 #!/bin/sh
 # Documents: every relative link leads to a file of the tree; README.md stays within 150 lines and names the make tasks;
-# make help lists every task; every ACLGRAD_* variable that README.md names exists, and every one that is read is in README.md, the manual page and
-# aclgrad.h; every function of the acl and aclnn interface that a page names is declared.
+# make help lists every task; every ACLGRAD_* variable that README.md names exists, and every one that is read is in
+# README.md, the manual page and aclgrad.h; every function of the acl and aclnn interface that a page names is declared.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 status=0

@@ -52,17 +52,8 @@ static void explain_tensors(const struct call *call, const struct facts *facts)
 
 static bool read_call(char **operands, struct call *call)
 {
-    struct problem_list list;
-    if (!is_problem_text(operands[0])) {
-        return recorded_read_whole(operands[0], given_call, call);
-    }
-    if (!problems_read(operands, NULL, NULL, &list)) {
-        return false;
-    }
-    const bool is_good = list.count == 1 ? call_generate(call, &list.items[0], FIDELITY_EXACT)
-                                         : cli_fail(CLI_USAGE, "got %d problems, want one", list.count);
-    problems_destroy(&list);
-    return is_good;
+    return is_problem_text(operands[0]) ? call_generate_one(operands, NULL, call)
+                                        : recorded_read_whole(operands[0], given_call, call);
 }
 
 int command_explain(int argc, char **argv)

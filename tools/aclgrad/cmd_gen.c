@@ -73,18 +73,6 @@ static const struct argp gen_argp = {gen_options,
                                      NULL,
                                      NULL};
 
-static bool generate_one(char **operands, struct call *call)
-{
-    struct problem_list list;
-    if (!problems_read(operands, given.kind, NULL, &list)) {
-        return false;
-    }
-    const bool is_one = list.count == 1 || cli_fail(CLI_USAGE, "got %d problems, want one", list.count);
-    const bool is_good = is_one && call_generate(call, &list.items[0], FIDELITY_EXACT);
-    problems_destroy(&list);
-    return is_good;
-}
-
 /* Files of an earlier call that this one would leave behind would be read as its inputs. */
 static bool has_no_leftovers(const struct call *call)
 {
@@ -103,7 +91,7 @@ int command_gen(int argc, char **argv)
     char **operands;
     struct call call = {0};
     options_parse(&gen_argp, argc, argv, 1, 1, &operands);
-    bool is_good = require_output() && generate_one(operands, &call);
+    bool is_good = require_output() && call_generate_one(operands, given.kind, &call);
     char *notes = is_good ? recorded_notes(&call) : NULL;
     is_good = is_good && has_no_leftovers(&call) && tensor_path_write(given.output, &call.inputs, notes);
     if (is_good) {
@@ -190,7 +178,7 @@ static bool run_imitation(const struct call *call, struct tensor_set *outputs)
 
 static bool read_call(char **operands, struct call *call)
 {
-    return is_problem_text(operands[0]) ? generate_one(operands, call)
+    return is_problem_text(operands[0]) ? call_generate_one(operands, given.kind, call)
                                         : recorded_read_whole(operands[0], given_call, call);
 }
 

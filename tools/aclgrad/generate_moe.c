@@ -25,8 +25,7 @@ static bool read_sizes(const struct problem *p, struct sizes *s)
     const int64_t *range = problem_list(p, "range", &count);
     *s = (struct sizes){.t = problem_integer(p, "t"), .k = problem_integer(p, "k"), .h = problem_integer(p, "h")};
     s->e = problem_integer_or(p, "e", 8 * s->k);
-    s->slots = s->t * s->k;
-    if (s->t > 0 && s->k > 0 && s->slots / s->t != s->k) {
+    if (__builtin_mul_overflow(s->t, s->k, &s->slots)) {
         return cli_fail(CLI_USAGE, "moe: t * k does not fit 64 bits");
     }
     if (s->slots > INT32_MAX) {

@@ -98,7 +98,7 @@ bool is_problem_text(const char *text)
             return true;
         }
     }
-    return strchr(text, ':') != NULL;
+    return text[0] == '@' || strchr(text, ':') != NULL;
 }
 
 bool call_generate(struct call *call, struct problem *problem, enum fidelity fidelity)
@@ -107,4 +107,16 @@ bool call_generate(struct call *call, struct problem *problem, enum fidelity fid
     call->problem = *problem;
     memset(problem, 0, sizeof *problem);
     return operation_of(call)->generate(call, cli.seed, fidelity);
+}
+
+bool call_generate_one(char **operands, const char *kind, struct call *call)
+{
+    struct problem_list list;
+    if (!problems_read(operands, kind, NULL, &list)) {
+        return false;
+    }
+    const bool is_one = list.count == 1 || cli_fail(CLI_USAGE, "got %d problems, want one", list.count);
+    const bool is_good = is_one && call_generate(call, &list.items[0], FIDELITY_EXACT);
+    problems_destroy(&list);
+    return is_good;
 }

@@ -21,10 +21,14 @@ struct layer {
 };
 extern const struct layer layers[]; /* ends with a null name */
 
-/* A command that takes a problem or a recording: this is a problem (it has a colon, or names a layer). */
+/* A command that takes a problem or a recording: this is a problem (it has a colon, names a file of
+ * problems by @, or a layer). */
 bool is_problem_text(const char *text);
 
 /* Generates: call->problem takes the problem over. */
 bool call_generate(struct call *call, struct problem *problem, enum fidelity fidelity);
+
+/* The call of the one problem that the operands stand for. */
+bool call_generate_one(char **operands, const char *kind, struct call *call);
 
 #endif
