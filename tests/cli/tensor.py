@@ -7,7 +7,7 @@
         set=AT:VALUE          element AT of the row-major order (AT may be a range 10-19)
         scale=AXIS:I:FACTOR   slice I along the axis
         swap=AXIS:I:J         two slices exchanged
-        shift=AXIS:N          slice i becomes slice i - N, where there is none zero
+        shift=AXIS:N          slice i becomes slice i - N, the first N zero
         fortran               column-major in the file
         header=OLD:NEW        text of the header; its padding makes up for the length
         cut=N                 the last N bytes are gone
@@ -104,7 +104,7 @@ class Array:
         old = bytes(self.data)
         for i in range(count):
             for k, run in enumerate(self.runs(axis, i)):
-                self.data[run] = old[self.runs(axis, i - by)[k]] if 0 <= i - by < count else bytes(run.stop - run.start)
+                self.data[run] = old[self.runs(axis, i - by)[k]] if i >= by else bytes(run.stop - run.start)
 
     def to_fortran(self):
         old, strides, total = bytes(self.data), [], 1
