@@ -2,6 +2,7 @@
 # tools/setup.sh and cmake/packages.txt), into build/ and build-*/ it builds.
 PREFIX ?= /usr/local
 BENCH ?= smoke models edge
+TORCH_PYTHON ?= /usr/bin/python3
 MINUTES ?= 1
 QEMU_PACKAGES := $(if $(filter x86_64,$(shell uname -m)),test-qemu)
 
@@ -51,11 +52,11 @@ bench-peers:    ## builds bench/peers: the same work through oneDNN and OpenBLAS
 bench-compare: bench-peers ## the product and its peers in turns, as ratios: bench/results/compare.csv
 	@bench/compare.py --rounds 5 --csv bench/results/compare.csv build-peers/bin/aclgrad \
 	    'build-peers/bin/aclgrad_peers --peer onednn' --also 'build-peers/bin/aclgrad_peers --peer openblas' \
-	    --also 'build-peers/bin/aclgrad_peers --peer loop' --also bench/peers/torch.sh $(BENCH:%=@bench/%.txt)
+	    --also 'build-peers/bin/aclgrad_peers --peer loop' --also '$(TORCH_PYTHON) bench/peers/torch_peers.py' $(BENCH:%=@bench/%.txt)
 
 roofline:       ## bench/results/*.csv as a picture: bench/results/roofline.svg
 	@tools/setup.sh peers
-	@/usr/bin/python3 bench/roofline.py bench/results/roofline.svg bench/results/smoke.csv $(BENCH:%=bench/results/%.csv)
+	@/usr/bin/python3 bench/roofline.py bench/results/roofline.svg $(BENCH:%=bench/results/%.csv)
 
 format:         ## rewrites the sources in the house format
 	@tools/setup.sh lint

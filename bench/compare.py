@@ -30,7 +30,7 @@ def arguments():
     parser.add_argument("a")
     parser.add_argument("b")
     parser.add_argument("problems", nargs="*")
-    return parser.parse_args()
+    return parser.parse_intermixed_args()
 
 
 def read_problems(operands):

@@ -39,7 +39,15 @@ bool open_indexer(struct peer_work *work, const struct call *call, struct tensor
                   const struct backend *);
 bool open_moe(struct peer_work *work, const struct call *call, struct tensor_set *outputs, const struct backend *);
 
-/* --- elements: loops that compilers turn into vectors (convert.c) ---------------------------------------- */
+/* Zeroed memory of one lane; take ends the program when there is none. */
+struct blocks {
+    void *items[24];
+    int count;
+};
+void *take(struct blocks *blocks, int64_t elems); /* of 4 bytes */
+void release(struct blocks *blocks);
+
+/* --- elements: loops that compilers turn into vectors (memory.c) ---------------------------------------- */
 
 /* count floats from an array of a tensor's type, and back, rounded to nearest even. */
 void widen(float *to, int dtype, const void *from, int64_t at, int64_t count);

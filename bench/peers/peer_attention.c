@@ -10,15 +10,14 @@
 #include <string.h>
 
 #include "base/config.h"
-#include "base/memory.h"
 #include "base/parallel.h"
 #include "call_attention.h"
-#include "cli.h"
 #include "peer.h"
 
 enum { QUERY_BLOCK = 256, KEY_BLOCK = 512 }; /* the best of 128 to 512 and 256 to 4096 */
 
 struct lane {
+    struct blocks blocks;
     void *products;
     void *q, *dy, *k, *v, *p, *ds; /* elements of the work's type */
     float *s, *dp, *dq, *dk, *dv;
@@ -37,6 +36,7 @@ struct state {
     struct tensor *dq, *dq_rope, *dk, *dk_rope, *dv;
     int lane_count;
     struct lane *lanes;
+    struct blocks blocks; /* the lanes */
 };
 
 /* --- rows in and out ------------------------------------------------------------------------------------- */
@@ -207,50 +207,37 @@ static void run(void *state)
 
 /* --- making and ending ----------------------------------------------------------------------------------- */
 
-static bool open_lane(const struct state *s, struct lane *lane)
+static void open_lane(const struct state *s, struct lane *lane)
 {
     const int64_t queries = s->checked.problem.max_query_len, keys = s->checked.problem.max_key_len;
-    struct {
-        void **array;
-        int64_t elems;
-    } list[] = {{&lane->q, queries * s->dim},
-                {&lane->dy, queries * s->value_dim},
-                {&lane->k, keys * s->dim},
-                {&lane->v, keys * s->value_dim},
-                {&lane->p, QUERY_BLOCK * KEY_BLOCK},
-                {&lane->ds, QUERY_BLOCK * KEY_BLOCK},
-                {(void **)&lane->s, QUERY_BLOCK * KEY_BLOCK},
-                {(void **)&lane->dp, QUERY_BLOCK * KEY_BLOCK},
-                {(void **)&lane->dq, QUERY_BLOCK * s->dim},
-                {(void **)&lane->dk, keys * s->dim},
-                {(void **)&lane->dv, keys * s->value_dim},
-                {(void **)&lane->max, queries},
-                {(void **)&lane->inverse, queries},
-                {(void **)&lane->delta, queries},
-                {(void **)&lane->begin, queries},
-                {(void **)&lane->end, queries},
-                {(void **)&lane->row, s->dim + 2 * s->value_dim}};
-    bool is_good = (lane->products = s->backend->open_lane()) != NULL;
-    for (size_t i = 0; i < sizeof list / sizeof *list; ++i) {
-        *list[i].array = ag_alloc_zeroed((size_t)list[i].elems * sizeof(float));
-        is_good = is_good && *list[i].array;
-    }
-    return is_good;
+    lane->products = s->backend->open_lane();
+    lane->q = take(&lane->blocks, queries * s->dim);
+    lane->dy = take(&lane->blocks, queries * s->value_dim);
+    lane->k = take(&lane->blocks, keys * s->dim);
+    lane->v = take(&lane->blocks, keys * s->value_dim);
+    lane->p = take(&lane->blocks, QUERY_BLOCK * KEY_BLOCK);
+    lane->ds = take(&lane->blocks, QUERY_BLOCK * KEY_BLOCK);
+    lane->s = take(&lane->blocks, QUERY_BLOCK * KEY_BLOCK);
+    lane->dp = take(&lane->blocks, QUERY_BLOCK * KEY_BLOCK);
+    lane->dq = take(&lane->blocks, QUERY_BLOCK * s->dim);
+    lane->dk = take(&lane->blocks, keys * s->dim);
+    lane->dv = take(&lane->blocks, keys * s->value_dim);
+    lane->max = take(&lane->blocks, queries);
+    lane->inverse = take(&lane->blocks, queries);
+    lane->delta = take(&lane->blocks, queries);
+    lane->begin = take(&lane->blocks, queries);
+    lane->end = take(&lane->blocks, queries);
+    lane->row = take(&lane->blocks, s->dim + 2 * s->value_dim);
 }
 
 static void close(void *state)
 {
     struct state *s = state;
-    for (int i = 0; s->lanes && i < s->lane_count; ++i) {
-        struct lane *l = &s->lanes[i];
-        void *arrays[] = {l->q,  l->dy, l->k,   l->v,       l->p,     l->ds,    l->s,   l->dp, l->dq,
-                          l->dk, l->dv, l->max, l->inverse, l->delta, l->begin, l->end, l->row};
-        s->backend->close_lane(l->products);
-        for (size_t a = 0; a < sizeof arrays / sizeof *arrays; ++a) {
-            ag_free(arrays[a]);
-        }
+    for (int i = 0; i < s->lane_count; ++i) {
+        s->backend->close_lane(s->lanes[i].products);
+        release(&s->lanes[i].blocks);
     }
-    free(s->lanes);
+    release(&s->blocks);
     release_attention(&s->checked);
     free(s);
 }
@@ -289,13 +276,9 @@ bool open_attention(struct peer_work *work, const struct call *call, struct tens
     s->dim = s->checked.problem.dim + s->checked.problem.rope_dim;
     s->value_dim = s->checked.problem.value_dim;
     s->lane_count = ag_config_get().threads;
-    bool is_good = (s->lanes = calloc((size_t)s->lane_count, sizeof *s->lanes)) != NULL;
-    for (int i = 0; is_good && i < s->lane_count; ++i) {
-        is_good = open_lane(s, &s->lanes[i]);
-    }
-    if (!is_good) {
-        close(s);
-        exit((cli_fail(CLI_USAGE, "out of memory"), cli_report()));
+    s->lanes = take(&s->blocks, s->lane_count * (int64_t)sizeof *s->lanes / 4);
+    for (int i = 0; i < s->lane_count; ++i) {
+        open_lane(s, &s->lanes[i]);
     }
     return true;
 }

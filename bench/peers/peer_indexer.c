@@ -6,13 +6,12 @@
 #include <string.h>
 
 #include "base/config.h"
-#include "base/memory.h"
 #include "base/parallel.h"
 #include "call_indexer.h"
-#include "cli.h"
 #include "peer.h"
 
 struct lane {
+    struct blocks blocks;
     void *products;
     void *q, *k, *r;    /* elements of the work's type: [N, D], [K, D], [K, N] */
     float *s, *dk_rows; /* [K, N], [K, D] */
@@ -30,6 +29,7 @@ struct state {
     int64_t index_stride; /* slots in a row of sparseIndices */
     int lane_count;
     struct lane *lanes;
+    struct blocks blocks; /* the lanes */
 };
 
 /* The live slots' keys and dy, gathered; their number. */
@@ -141,43 +141,31 @@ static void run(void *state)
     ag_parallel_for(s->lane_count, s->checked.problem.keys, add_lanes, s);
 }
 
-static bool open_lane(const struct state *s, struct lane *lane)
+static void open_lane(const struct state *s, struct lane *lane)
 {
     const struct indexer_problem *p = &s->checked.problem;
-    const struct {
-        void **array;
-        int64_t elems;
-    } list[] = {{&lane->q, p->heads * p->dim},
-                {&lane->k, p->topk * p->dim},
-                {&lane->r, p->topk * p->heads},
-                {(void **)&lane->s, p->topk * p->heads},
-                {(void **)&lane->dk_rows, p->topk * p->dim},
-                {(void **)&lane->dq, p->heads * p->dim},
-                {(void **)&lane->dk, p->keys * p->dim},
-                {(void **)&lane->w, p->heads},
-                {(void **)&lane->dw, p->heads},
-                {(void **)&lane->dy, p->topk},
-                {(void **)&lane->numbers, 2 * p->topk}};
-    bool is_good = (lane->products = s->backend->open_lane()) != NULL;
-    for (size_t i = 0; i < sizeof list / sizeof *list; ++i) {
-        *list[i].array = ag_alloc_zeroed((size_t)list[i].elems * sizeof(float));
-        is_good = is_good && *list[i].array;
-    }
-    return is_good;
+    lane->products = s->backend->open_lane();
+    lane->q = take(&lane->blocks, p->heads * p->dim);
+    lane->k = take(&lane->blocks, p->topk * p->dim);
+    lane->r = take(&lane->blocks, p->topk * p->heads);
+    lane->s = take(&lane->blocks, p->topk * p->heads);
+    lane->dk_rows = take(&lane->blocks, p->topk * p->dim);
+    lane->dq = take(&lane->blocks, p->heads * p->dim);
+    lane->dk = take(&lane->blocks, p->keys * p->dim);
+    lane->w = take(&lane->blocks, p->heads);
+    lane->dw = take(&lane->blocks, p->heads);
+    lane->dy = take(&lane->blocks, p->topk);
+    lane->numbers = take(&lane->blocks, 2 * p->topk);
 }
 
 static void close(void *state)
 {
     struct state *s = state;
-    for (int i = 0; s->lanes && i < s->lane_count; ++i) {
-        struct lane *l = &s->lanes[i];
-        void *arrays[] = {l->q, l->k, l->r, l->s, l->dk_rows, l->dq, l->dk, l->w, l->dw, l->dy, l->numbers};
-        s->backend->close_lane(l->products);
-        for (size_t a = 0; a < sizeof arrays / sizeof *arrays; ++a) {
-            ag_free(arrays[a]);
-        }
+    for (int i = 0; i < s->lane_count; ++i) {
+        s->backend->close_lane(s->lanes[i].products);
+        release(&s->lanes[i].blocks);
     }
-    free(s->lanes);
+    release(&s->blocks);
     release_indexer(&s->checked);
     free(s);
 }
@@ -203,13 +191,9 @@ bool open_indexer(struct peer_work *work, const struct call *call, struct tensor
     s->index_stride = s->indices->dims[s->indices->rank - 1];
     s->is_bf16 = backend->has_bf16 && s->query->dtype == AG_BF16;
     s->lane_count = ag_config_get().threads;
-    bool is_good = (s->lanes = calloc((size_t)s->lane_count, sizeof *s->lanes)) != NULL;
-    for (int i = 0; is_good && i < s->lane_count; ++i) {
-        is_good = open_lane(s, &s->lanes[i]);
-    }
-    if (!is_good) {
-        close(s);
-        exit((cli_fail(CLI_USAGE, "out of memory"), cli_report()));
+    s->lanes = take(&s->blocks, s->lane_count * (int64_t)sizeof *s->lanes / 4);
+    for (int i = 0; i < s->lane_count; ++i) {
+        open_lane(s, &s->lanes[i]);
     }
     return true;
 }

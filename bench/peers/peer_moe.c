@@ -3,10 +3,8 @@
 #include <string.h>
 
 #include "base/config.h"
-#include "base/memory.h"
 #include "base/parallel.h"
 #include "call_moe.h"
-#include "cli.h"
 #include "peer.h"
 
 struct state {
@@ -14,6 +12,7 @@ struct state {
     const struct tensor *grad, *indices, *tokens, *probs;
     struct tensor *tokens_grad, *probs_grad;
     int lane_count;
+    struct blocks blocks;
     float *rows; /* [lanes][3][H]: gradient, expert's row, product */
 };
 
@@ -69,7 +68,7 @@ static void run(void *state)
 static void close(void *state)
 {
     struct state *s = state;
-    ag_free(s->rows);
+    release(&s->blocks);
     release_moe(&s->checked);
     free(s);
 }
@@ -92,9 +91,6 @@ bool open_moe(struct peer_work *work, const struct call *call, struct tensor_set
     s->tokens_grad = tensor_set_find(outputs, "permutedTokensGrad");
     s->probs_grad = tensor_set_find(outputs, "probsGrad");
     s->lane_count = ag_config_get().threads;
-    s->rows = ag_alloc((size_t)(s->lane_count * 3 * s->checked.problem.hidden) * sizeof(float));
-    if (!s->rows) {
-        exit((cli_fail(CLI_USAGE, "out of memory"), cli_report()));
-    }
+    s->rows = take(&s->blocks, s->lane_count * 3 * s->checked.problem.hidden);
     return true;
 }

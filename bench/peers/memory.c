@@ -1,7 +1,26 @@
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/elem.h"
+#include "base/memory.h"
+#include "cli.h"
 #include "peer.h"
+
+void *take(struct blocks *blocks, int64_t elems)
+{
+    void *block = ag_alloc_zeroed((size_t)elems * 4);
+    if (!block) {
+        exit((cli_fail(CLI_USAGE, "out of memory"), cli_report()));
+    }
+    return blocks->items[blocks->count++] = block;
+}
+
+void release(struct blocks *blocks)
+{
+    while (blocks->count > 0) {
+        ag_free(blocks->items[--blocks->count]);
+    }
+}
 
 void widen(float *to, int dtype, const void *from, int64_t at, int64_t count)
 {
