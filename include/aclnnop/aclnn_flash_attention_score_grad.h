@@ -57,7 +57,7 @@
  *                                  7  the last sequence with queries as 4, the others as 3
  *                                  8  the first sequence with queries as 4, the others as 2
  *     pseType                  1, or 0
- * (out; strides other than 0; wholly overwritten; may lie on inputs, not on each other):
+ * (out; strides other than 0, no two elements at one place; wholly overwritten; may lie on inputs, not on each other):
  *     dqOut, dkOut, dvOut      shapes of query, keyIn, value; element type
  *     dqRopeOut, dkRopeOut     shapes and type of the ropes; null: skipped
  *     dpseOut                  null or without elements

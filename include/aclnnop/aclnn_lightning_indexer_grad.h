@@ -36,7 +36,7 @@
  *     inputLayout    "BSND" or "TND"; not kept
  *     sparseMode     0 or 3
  *     deterministic  no effect: always
- * (out; strides other than 0, sharing memory with no other tensor; wholly overwritten):
+ * (out; strides other than 0, no two elements at one place, sharing memory with no other tensor; wholly overwritten):
  *     dqOut, dkOut, dweightsOut   shapes of query, key, weights; element type; 0 in padding
  *
  * ACLGRAD_LIMITS=extended (aclgrad_set_limits) lifts the limits of N, D and K, and admits FLOAT.

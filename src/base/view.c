@@ -71,6 +71,39 @@ bool ag_views_overlap(const struct ag_view *a, const struct ag_view *b)
     return a_begin < a_end && b_begin < b_end && a_begin < b_end && b_begin < a_end;
 }
 
+static int64_t greatest_divisor(int64_t a, int64_t b)
+{
+    while (b > 0) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* x steps of stride a reach as far as y of stride b first where x = b / divisor and y = a / divisor. */
+static bool dims_meet(const struct ag_view *view, int d, int e)
+{
+    const int64_t a = view->strides[d], b = view->strides[e];
+    const int64_t divisor = greatest_divisor(a, b);
+    return divisor > 0 && b / divisor < view->dims[d] && a / divisor < view->dims[e];
+}
+
+bool ag_view_meets_itself(const struct ag_view *view)
+{
+    for (int d = 0; d < view->rank && !ag_view_is_empty(view); ++d) {
+        if (view->dims[d] > 1 && view->strides[d] == 0) {
+            return true;
+        }
+        for (int e = 0; e < d; ++e) {
+            if (view->dims[d] > 1 && view->dims[e] > 1 && dims_meet(view, d, e)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 bool ag_view_is_inside_storage(const struct ag_view *view)
 {
     if (view->storage_elems < 0 || ag_view_is_empty(view)) {

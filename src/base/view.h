@@ -44,6 +44,10 @@ void ag_view_bytes(const struct ag_view *view, uintptr_t *begin, uintptr_t *end)
 /* The byte ranges of a and b intersect. Absent, empty or memory-less views overlap nothing. */
 bool ag_views_overlap(const struct ag_view *a, const struct ag_view *b);
 
+/* Steps along two of the dims (or along one whose stride is 0) lead to one element's memory: such an output cannot hold
+ * its values. Steps along three dims that meet are not found. */
+bool ag_view_meets_itself(const struct ag_view *view);
+
 /* Every element lies inside the storage (true when the storage size is unknown). */
 bool ag_view_is_inside_storage(const struct ag_view *view);
 

@@ -458,11 +458,27 @@ static bool is_overflow(int dtype, double got, double want, double bound)
     return isinf(got) && signbit(got) == signbit(want) && fabs(want) + bound > most;
 }
 
+/* Two elements lie at one place (three dims together can do that unnoticed): what they hold is not known. */
+static bool meets_itself(const struct fuzz_operand *o, int64_t elems)
+{
+    const size_t elem = ag_dtype_bytes(o->view.dtype);
+    unsigned char *is_taken = calloc(o->bytes + 1, 1);
+    bool is_met = false;
+    FUZZ_REQUIRE(is_taken, "out of memory");
+    for (int64_t at = 0; at < elems && !is_met; ++at) {
+        const size_t place = (size_t)(element(o, at) - o->memory);
+        is_met = is_taken[place];
+        memset(is_taken + place, 1, elem);
+    }
+    free(is_taken);
+    return is_met;
+}
+
 void fuzz_compare(const struct fuzz_call *call, const char *name, const struct fuzz_operand *operand,
                   const double *want, const double *bound)
 {
     const int64_t elems = operand && operand->handle && !call->is_wild ? small_elems(operand) : 0;
-    for (int64_t at = 0; at < elems; ++at) {
+    for (int64_t at = 0; at < elems && (at > 0 || !meets_itself(operand, elems)); ++at) {
         const double got = value_of(operand, at);
         const bool is_same = got == want[at] || (isnan(got) && isnan(want[at]));
         FUZZ_REQUIRE(is_same || fabs(got - want[at]) <= bound[at] ||

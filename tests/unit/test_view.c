@@ -163,6 +163,28 @@ static void storage(void **state)
 
 /* --- text ----------------------------------------------------------------------------------------------- */
 
+/* Steps along two dims that lead to one place. */
+static void outputs_that_meet_themselves(void **state)
+{
+    static const struct {
+        int64_t dims[3], strides[3];
+        bool meets;
+    } rows[] = {
+        {{4, 2, 8}, {16, 8, 1}, false}, {{4, 2, 8}, {16, 1, 1}, true},
+        {{6, 2, 8}, {16, 6, 1}, true},  {{6, 2, 6}, {16, 6, 1}, false},
+        {{3, 1, 2}, {2, 0, 3}, false},  {{4, 1, 3}, {2, 0, 3}, true},
+        {{2, 3, 1}, {0, 1, 1}, true},   {{1, 3, 1}, {0, 1, 0}, false},
+        {{4, 0, 8}, {1, 1, 1}, false},  {{2, 2, 2}, {INT64_MAX / 64, 1, 2}, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+        const struct ag_view view = view_at(0, AG_FLOAT, 3, rows[i].dims, rows[i].strides);
+        if (ag_view_meets_itself(&view) != rows[i].meets) {
+            fail_msg("row %zu", i);
+        }
+    }
+}
+
 static void shape_text(void **state)
 {
     (void)state;
@@ -194,6 +216,7 @@ int main(void)
         cmocka_unit_test(nothing_overlaps_what_has_no_memory),
         cmocka_unit_test(overlap_respects_offsets),
         cmocka_unit_test(storage),
+        cmocka_unit_test(outputs_that_meet_themselves),
         cmocka_unit_test(shape_text),
         cmocka_unit_test(longest_shape_text_is_whole),
     };

@@ -573,6 +573,9 @@ static ag_status check_output_strides(const struct named_view *output)
                    "%s: stride 0 in dim %d of %" PRId64 ", want an output whose elements do not share memory",
                    output->name, d, view->dims[d]);
     }
+    AG_REQUIRE(!ag_view_meets_itself(view), INVALID,
+               "%s: strides that lead two elements to one place, want an output whose elements do not share memory",
+               output->name);
     return AG_OK;
 }
 

@@ -211,6 +211,9 @@ static ag_status check_output(const struct ag_view *output, const char *argument
                    "%s: stride 0 over dim %d of %" PRId64 ", want an element of memory for each result", argument, d,
                    output->dims[d]);
     }
+    AG_REQUIRE(!ag_view_meets_itself(output), INVALID,
+               "%s: strides that lead two elements to one place, want an element of memory for each result",
+               argument);
     return AG_OK;
 }
 
