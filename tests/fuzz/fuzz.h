@@ -19,6 +19,9 @@ _Noreturn void fuzz_fail(const char *file, int line, const char *format, ...) __
         }                                                                                                            \
     } while (0)
 
+/* Elements of outputs that were held against the definition so far. */
+extern int64_t fuzz_compared_elements;
+
 /* --- choices made of bytes ------------------------------------------------------------------------------------- */
 
 /* Read from the front. Where the input is at its end every choice is the lowest: short inputs are simple ones. */
