@@ -71,6 +71,10 @@ int64_t next_difference(const struct tensor *got, const struct tensor *want, int
  * narrower type when it rounds to it; every other meeting with NaN or infinity is an infinite error. */
 double element_error(int got_dtype, int want_dtype, double got, double want);
 
+/* The error as the rule bits sees it, of sides of one type: 0 only for the same bytes or two NaN; -0 against 0 is one
+ * ULP, and integers differ exactly. */
+double bits_error(const struct tensor *got, const struct tensor *want, int64_t at);
+
 /* The two sides have the same dims and, under bits, the same type; else false, and why. */
 bool sides_match(const struct comparison_sides *sides, const struct standard *standard, char *why, size_t bytes);
 

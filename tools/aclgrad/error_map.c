@@ -62,7 +62,8 @@ static double badness_of(const struct comparison_sides *s, const struct standard
 {
     const struct tensor *golden = s->trusted ? s->trusted : s->want;
     const double got = tensor_get(s->got, at), want = tensor_get(golden, at);
-    const double error = element_error(s->got->dtype, golden->dtype, got, want);
+    const double error = standard->rule == STANDARD_BITS ? bits_error(s->got, golden, at)
+                                                         : element_error(s->got->dtype, golden->dtype, got, want);
     const double limit = standard_limit(standard, s->got->dtype, want, s->bound ? tensor_get(s->bound, at) : NAN);
     return error == 0     ? 0
            : isinf(error) ? INFINITY
