@@ -57,8 +57,9 @@ static double dot_rows(const struct ag_view *a, int64_t i, int64_t m, const stru
 /* A row's scores against the columns of its interval; those that mask bytes hide are -infinity. */
 struct scores {
     struct attention_columns columns;
-    double *values; /* [end - begin] */
-    int64_t stride; /* every stride-th column only: for speed */
+    double *values;  /* [end - begin] */
+    int64_t visible; /* columns, of those looked at, that nothing hides, whatever their score is */
+    int64_t stride;  /* every stride-th column only: for speed */
 };
 
 static void score_row(const struct attention_problem *p, const struct attention_sequence *s, int64_t n, int64_t i,
@@ -68,6 +69,7 @@ static void score_row(const struct attention_problem *p, const struct attention_
     const int64_t h = n / p->group;
     for (int64_t j = scores->columns.begin; j < scores->columns.end; j += scores->stride) {
         const bool is_hidden = mask.bytes && mask.bytes[j * mask.stride];
+        scores->visible += !is_hidden;
         scores->values[j - scores->columns.begin] =
             is_hidden ? -INFINITY
                       : (double)p->scale *
@@ -76,18 +78,16 @@ static void score_row(const struct attention_problem *p, const struct attention_
     }
 }
 
-static struct row_statistics sum_row(struct scores *scores)
+/* A NaN among the scores, or an infinity that nothing is larger than, makes the sum NaN, as it does P. */
+static struct row_statistics sum_row(const struct scores *scores)
 {
-    struct row_statistics row = {-INFINITY, 0, 0};
+    struct row_statistics row = {-INFINITY, 0, scores->visible};
     const int64_t count = scores->columns.end - scores->columns.begin;
     for (int64_t j = 0; j < count; j += scores->stride) {
         row.max = scores->values[j] > row.max ? scores->values[j] : row.max;
     }
-    for (int64_t j = 0; j < count; j += scores->stride) {
-        if (scores->values[j] > -INFINITY) {
-            row.sum += exp(scores->values[j] - row.max);
-            ++row.visible;
-        }
+    for (int64_t j = 0; row.visible > 0 && j < count; j += scores->stride) {
+        row.sum += exp(scores->values[j] - row.max); /* 0 where hidden */
     }
     return row;
 }
@@ -95,7 +95,7 @@ static struct row_statistics sum_row(struct scores *scores)
 struct row_statistics attention_row_statistics(const struct attention_problem *p, const struct attention_sequence *s,
                                                int64_t head, int64_t i)
 {
-    struct scores scores = {attention_visible_columns(s, i), NULL, 1};
+    struct scores scores = {.columns = attention_visible_columns(s, i), .stride = 1};
     struct row_statistics row = {-INFINITY, 0, 0};
     scores.values = malloc((size_t)(scores.columns.end - scores.columns.begin + 1) * sizeof(double));
     if (scores.values) {
@@ -157,7 +157,7 @@ static void forward_row(const struct forward *f, const struct attention_sequence
                         double *scratch)
 {
     enum { SAMPLE = 32 };
-    struct scores scores = {attention_visible_columns(s, i), scratch, 1};
+    struct scores scores = {.columns = attention_visible_columns(s, i), .values = scratch, .stride = 1};
     const int64_t columns = scores.columns.end - scores.columns.begin;
     scores.stride = f->fidelity == FIDELITY_SPEED && columns > SAMPLE ? columns / SAMPLE : 1;
     score_row(f->p, s, n, i, &scores);

@@ -75,7 +75,7 @@ static double statistic(const struct ag_view *view, int64_t row)
  * hundreds, taken from 16-bit matmuls: a thousandth is generous, and another row's statistics are far off. */
 static bool normalises(const struct row_statistics *row, double max, double sum, double *total)
 {
-    *total = row->sum * exp(row->max - max) / sum;
+    *total = fabs(row->sum * exp(row->max - max) / sum); /* of NaN, the sign: not printed */
     return fabs(log(*total)) <= 1e-3 + 1e-5 * fabs(row->max);
 }
 
