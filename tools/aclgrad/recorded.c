@@ -321,8 +321,43 @@ static bool read_operator(const json_t *notes, enum problem_operator *op)
                     name ? name : "missing");
 }
 
+static const char *json_kind(const json_t *value)
+{
+    static const char *const kinds[] = {"an object", "a list", "a string", "a number",
+                                        "a number",  "true",   "false",    "null"};
+    return kinds[json_typeof(value)];
+}
+
+/* A member that is there is an object; where it is not, NULL stands for an empty one. */
+static bool read_object(const json_t *notes, const char *name, json_t **object)
+{
+    *object = json_object_get(notes, name);
+    return !*object || json_is_object(*object) ||
+           cli_fail(CLI_IO, "the JSON of the call: \"%s\" is %s, want an object", name, json_kind(*object));
+}
+
+/* What only repeats the operator must not contradict it. */
+static bool agrees_with_operator(const json_t *notes, const struct problem_table *table)
+{
+    const json_t *entry = json_object_get(notes, "entry"), *problem = json_object_get(notes, "problem");
+    const char *entry_text = json_string_value(entry), *problem_text = json_string_value(problem);
+    const size_t length = strlen(table->name);
+    if (entry && !(entry_text && strcmp(entry_text, table->entry) == 0)) {
+        return cli_fail(CLI_IO, "the JSON of the call: \"entry\" is %s%s%s, want %s as \"operator\" is %s",
+                        json_kind(entry), entry_text ? " " : "", entry_text ? entry_text : "", table->entry,
+                        table->name);
+    }
+    if (problem && !json_is_null(problem) &&
+        !(problem_text && strncmp(problem_text, table->name, length) == 0 && problem_text[length] == ':')) {
+        return cli_fail(CLI_IO, "the JSON of the call: \"problem\" is %s%s%s, want one of %s as \"operator\" says",
+                        json_kind(problem), problem_text ? " " : "", problem_text ? problem_text : "", table->name);
+    }
+    return true;
+}
+
 static bool read_notes(const json_t *notes, struct call *call)
 {
+    json_t *arguments;
     enum problem_operator op = PROBLEM_ATTENTION;
     const char *name;
     json_t *value;
@@ -330,7 +365,10 @@ static bool read_notes(const json_t *notes, struct call *call)
         return false;
     }
     problem_init(&call->problem, op);
-    json_object_foreach(json_object_get(notes, "arguments"), name, value)
+    if (!agrees_with_operator(notes, &problem_tables[op]) || !read_object(notes, "arguments", &arguments)) {
+        return false;
+    }
+    json_object_foreach(arguments, name, value)
     {
         if (!set_scalar(call, name, value)) {
             return false;
@@ -398,8 +436,10 @@ static bool apply_view(const char *name, const json_t *view, struct tensor *stor
     const int rank = (int)json_array_size(shape);
     const int64_t offset = json_integer_value(json_object_get(view, "offset"));
     struct tensor dense;
-    if (rank > AG_MAX_RANK || offset < 0 || !read_numbers(shape, rank, dims) ||
-        !read_numbers(json_object_get(view, "strides"), rank, strides)) {
+    const json_t *strides_list = json_object_get(view, "strides");
+    if (!json_is_array(shape) || !json_is_array(strides_list) || !json_is_integer(json_object_get(view, "offset")) ||
+        rank > AG_MAX_RANK || offset < 0 || !read_numbers(shape, rank, dims) ||
+        !read_numbers(strides_list, rank, strides)) {
         return cli_fail(CLI_IO, "views: '%s' wants shape, strides and offset, at most 8 numbers >= 0", name);
     }
     const int64_t last = last_element(rank, dims, strides, offset);
@@ -435,9 +475,16 @@ static bool apply_view(const char *name, const json_t *view, struct tensor *stor
 static bool apply_views(const json_t *notes, struct tensor_set *set, struct call *call)
 {
     const char *name;
-    json_t *view;
-    json_object_foreach(json_object_get(notes, "views"), name, view)
+    json_t *views, *view;
+    if (!read_object(notes, "views", &views)) {
+        return false;
+    }
+    json_object_foreach(views, name, view)
     {
+        if (!json_is_object(view)) {
+            return cli_fail(CLI_IO, "views: '%s' is %s, want an object of shape, strides and offset", name,
+                            json_kind(view));
+        }
         struct tensor *storage = tensor_set_find(set, name);
         if (!storage) {
             return cli_fail(CLI_IO, "views: no tensor '%s'", name);
