@@ -1,7 +1,9 @@
 /* aclgrad gen, aclgrad run: tensors into files. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -73,17 +75,34 @@ static const struct argp gen_argp = {gen_options,
                                      NULL,
                                      NULL};
 
-/* Files of an earlier call that this one would leave behind would be read as its inputs. */
-static bool has_no_leftovers(const struct call *call)
+static bool is_absent(const char *name, const char *what)
 {
     char path[4096];
-    for (const char *const *name = operation_of(call)->inputs; *name; ++name) {
-        snprintf(path, sizeof path, "%s/%s.npy", given.output, *name);
-        if (!tensor_set_find(&call->inputs, *name) && access(path, F_OK) == 0) {
-            return cli_fail(CLI_IO, "%s: an input that this call does not have: remove it, or write elsewhere", path);
-        }
+    snprintf(path, sizeof path, "%s/%s.npy", given.output, name);
+    return access(path, F_OK) != 0 || cli_fail(CLI_IO, "%s: %s: remove it, or write elsewhere", path, what);
+}
+
+/* Files of an earlier call that this one would leave behind would be read as its inputs, or judged as its outputs. */
+static bool has_no_leftovers(const struct call *call)
+{
+    const struct operation *operation = operation_of(call);
+    bool is_good = true;
+    for (const char *const *name = operation->inputs; is_good && *name; ++name) {
+        is_good = tensor_set_find(&call->inputs, *name) || is_absent(*name, "an input that this call does not have");
     }
-    return true;
+    for (const char *const *name = operation->outputs; is_good && *name; ++name) {
+        is_good = is_absent(*name, "an output of an earlier call");
+    }
+    return is_good;
+}
+
+/* Interrupted half way, a directory is then no call, rather than an earlier one with some of this one's inputs. */
+static bool remove_earlier_notes(void)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/call.json", given.output);
+    return unlink(path) == 0 || errno == ENOENT || errno == ENOTDIR ||
+           cli_fail(CLI_IO, "%s: cannot replace: %s", path, strerror(errno));
 }
 
 int command_gen(int argc, char **argv)
@@ -93,7 +112,8 @@ int command_gen(int argc, char **argv)
     options_parse(&gen_argp, argc, argv, 1, 1, &operands);
     bool is_good = require_output() && call_generate_one(operands, given.kind, &call);
     char *notes = is_good ? recorded_notes(&call) : NULL;
-    is_good = is_good && has_no_leftovers(&call) && tensor_path_write(given.output, &call.inputs, notes);
+    is_good = is_good && has_no_leftovers(&call) && remove_earlier_notes() &&
+              tensor_path_write(given.output, &call.inputs, notes);
     if (is_good) {
         report(&call.inputs, "gen");
     }
@@ -182,13 +202,26 @@ static bool read_call(char **operands, struct call *call)
                                         : recorded_read_whole(operands[0], given_call, call);
 }
 
+/* Outputs alone would replace the inputs that they were computed from; only a directory takes both. */
+static bool spares_the_call(const char *operand)
+{
+    struct stat call, output;
+    const bool is_same = stat(operand, &call) == 0 && stat(given.output, &output) == 0 && S_ISREG(call.st_mode) &&
+                         call.st_dev == output.st_dev && call.st_ino == output.st_ino;
+    return !is_same ||
+           cli_fail(CLI_USAGE,
+                    "-o %s: the outputs would replace the call: write to another file, or record the call in a "
+                    "directory, which takes both",
+                    given.output);
+}
+
 int command_run(int argc, char **argv)
 {
     char **operands;
     struct call call = {0};
     struct tensor_set outputs = {0};
     options_parse(&run_argp, argc, argv, 1, 1, &operands);
-    bool is_good = require_output() && read_call(operands, &call);
+    bool is_good = require_output() && spares_the_call(operands[0]) && read_call(operands, &call);
     is_good = is_good && (given.is_definition ? run_definition(&call, &outputs)
                           : given.rounding    ? run_imitation(&call, &outputs)
                                               : call_run(&call, &outputs));
