@@ -9,6 +9,7 @@
 #include "cli.h"
 #include "options.h"
 #include "problem.h"
+#include "tensor_file.h"
 
 const struct command commands[] = {
     {"run", command_run, "gradients of a problem or of recorded inputs, into files"},
@@ -91,6 +92,7 @@ int main(int argc, char **argv)
     signal(SIGBUS, on_bus_error);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* the write fails, is told, and cleans up */
+    output_clean_on_signals();
     argp_err_exit_status = CLI_USAGE;
     if (argc > 1 && strcmp(argv[1], "--version") == 0) {
         argv[1] = "version";

@@ -1,6 +1,7 @@
 /* Written to a temporary name beside the target, renamed when complete: readers see the old file or the whole new one. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,66 @@
 
 #include "cli.h"
 #include "tensor_file.h"
+
+/* --- signals --------------------------------------------------------------------------------------------- */
+
+/* What a signal that ends the program has to remove; one file is written at a time, by one thread. */
+static char unfinished[4096];
+static volatile sig_atomic_t has_unfinished, is_held, waiting_signal;
+
+static void on_end(int signal_number)
+{
+    if (is_held) {
+        waiting_signal = signal_number;
+        return;
+    }
+    if (has_unfinished) {
+        unlink(unfinished);
+    }
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+void output_hold_signals(void)
+{
+    is_held = 1;
+}
+
+void output_release_signals(void)
+{
+    is_held = 0;
+    if (waiting_signal) {
+        raise(waiting_signal);
+    }
+}
+
+/* A signal that is ignored (nohup) stays so. */
+void output_clean_on_signals(void)
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; ++i) {
+        if (signal(ends[i], on_end) == SIG_IGN) {
+            signal(ends[i], SIG_IGN);
+        }
+    }
+}
+
+/* The name is made and noted as one step for signals. */
+static int open_temporary(char *temporary)
+{
+    output_hold_signals();
+    const int descriptor = mkstemp(temporary);
+    const int error = errno;
+    has_unfinished = descriptor >= 0 && strlen(temporary) < sizeof unfinished;
+    if (has_unfinished) {
+        strcpy(unfinished, temporary);
+    }
+    output_release_signals();
+    errno = error;
+    return descriptor;
+}
+
+/* --- files ----------------------------------------------------------------------------------------------- */
 
 bool output_open(struct output_file *file, const char *path)
 {
@@ -20,7 +81,7 @@ bool output_open(struct output_file *file, const char *path)
         return cli_fail(CLI_IO, "%s: out of memory", path);
     }
     sprintf(file->temporary, "%s%s", path, suffix);
-    file->descriptor = mkstemp(file->temporary);
+    file->descriptor = open_temporary(file->temporary);
     if (file->descriptor < 0) {
         cli_fail(CLI_IO, "%s: cannot write: %s", path, strerror(errno));
         output_cancel(file);
@@ -67,6 +128,7 @@ void output_cancel(struct output_file *file)
     if (file->temporary && file->temporary[0]) {
         unlink(file->temporary);
     }
+    has_unfinished = 0;
     free(file->temporary);
     free(file->path);
     *file = (struct output_file){.descriptor = -1};

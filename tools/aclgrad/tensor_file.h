@@ -72,6 +72,13 @@ bool output_open(struct output_file *file, const char *path);
 bool output_write(struct output_file *file, const void *data, size_t bytes);
 bool output_close(struct output_file *file);  /* renames */
 void output_cancel(struct output_file *file); /* removes; harmless after output_close */
+/* From here on SIGINT, SIGTERM and SIGHUP remove the file that is being written, and then do what they do. */
+void output_clean_on_signals(void);
+
+/* Between the two these signals wait: for a writer that has a temporary file of its own. */
+void output_hold_signals(void);
+void output_release_signals(void);
+
 bool output_text(const char *path, const char *text);
 
 #endif

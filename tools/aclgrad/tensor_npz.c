@@ -185,10 +185,12 @@ bool npz_write(const char *path, const struct tensor_set *set, const char *notes
     zip_t *archive = packed ? zip_open(file.temporary, ZIP_CREATE | ZIP_TRUNCATE, NULL) : NULL;
     bool is_good = archive || cli_fail(CLI_IO, "%s: cannot write", path);
     is_good = is_good && add_all(archive, set, notes, packed);
+    output_hold_signals(); /* the archive is written to a temporary file whose name only libzip knows */
     if (archive && (!is_good || zip_close(archive) != 0)) { /* zip_close writes, and reads the sources */
         is_good = is_good && (fail_zip(archive, "cannot write") || cli_fail_in("%s", path));
         zip_discard(archive);
     }
+    output_release_signals();
     for (int i = 0; packed && i < set->count; ++i) {
         free(packed[i]);
     }
