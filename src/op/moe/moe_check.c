@@ -268,10 +268,10 @@ ag_status moe_check(const struct moe_args *args, struct moe_problem *problem)
     AG_TRY(check_dtypes(problem));
     AG_TRY(check_formats(problem));
     AG_TRY(check_storage(problem));
-    AG_REQUIRE(
-        !problem->probs.present || problem->permuted_tokens.present, NULLPTR,
-        "permutedTokensOptional: got %s, want [rows, hidden], hidden > 0: the gradient of probsOptional needs it",
-        args->permuted_tokens ? "a tensor without elements, which counts as none" : "no tensor");
+    AG_REQUIRE(!problem->probs.present || problem->permuted_tokens.present, NULLPTR,
+               "permutedTokensOptional: got %s, want one of [rows, hidden], hidden > 0: the gradient of "
+               "probsOptional needs it",
+               args->permuted_tokens ? "a tensor without elements, which counts as no tensor" : "no tensor");
     AG_REQUIRE(!args->padded_mode, INVALID, "paddedMode: got true, want false: padded mode is not supported");
     AG_TRY(check_output_strides(problem));
     if (ag_view_is_empty(&problem->permuted_tokens_grad) && ag_view_is_empty(&problem->probs_grad)) {
