@@ -31,7 +31,8 @@ static struct run run_at(const struct ag_view *view, int64_t first, int64_t coun
     const int64_t left = width - first % width;
     return (struct run){.start = indexer_element(view, first),
                         .count = count < left ? count : left,
-                        .step_bytes = step * (int64_t)ag_dtype_bytes(view->dtype)};
+                        /* A dim of 1 may have any stride, also one whose bytes no number holds. */
+                        .step_bytes = width > 1 ? step * (int64_t)ag_dtype_bytes(view->dtype) : 0};
 }
 
 static void copy_strided(char *to, const char *from, int64_t from_step, int64_t count, size_t bytes)
