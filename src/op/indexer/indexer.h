@@ -164,7 +164,7 @@ struct indexer_lane {
 
 /* The workspace, top to bottom. */
 struct indexer_workspace {
-    uint32_t *keys;             /* [wave_keys, key_words] */
+    uint32_t *keys;             /* [wave_keys, key_words]; idle where the tensor's rows are words already */
     float *dk;                  /* [wave_keys, dim_words] */
     struct indexer_row *rows;   /* [batch_rows] */
     uint32_t *dp;               /* [batch_rows, K, dp_words] */
