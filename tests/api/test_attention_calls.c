@@ -221,6 +221,39 @@ static void a_repeatable_executor_moves(void **state)
     attention_call_destroy(&want);
 }
 
+/* --- outputs in their inputs' memory ---------------------------------------------------------------------- */
+
+/* Every gradient over what it is the gradient of, under all strides: the bits of the call whose outputs lie elsewhere, and
+ * no byte between the elements (attention_call_destroy looks). */
+static void outputs_over_their_inputs(void **state)
+{
+    static const enum test_views views[] = {TEST_VIEWS_DENSE, TEST_VIEWS_PADDED, TEST_VIEWS_TRANSPOSED,
+                                            TEST_VIEWS_SPREAD};
+    (void)state;
+    for (size_t i = 0; i < sizeof views / sizeof *views; ++i) {
+        struct attention_case c = rope_case;
+        struct attention_call apart, over;
+        c.views = views[i];
+        attention_call_create(&apart, &c);
+        attention_call_create(&over, &c);
+        attention_call_run(&apart);
+        over.args.dq = over.q.handle;
+        over.args.dq_rope = over.qr.handle;
+        over.args.dk = over.k.handle;
+        over.args.dk_rope = over.kr.handle;
+        over.args.dv = over.v.handle;
+        attention_call_run(&over);
+        assert_true(over.workspace_size > apart.workspace_size);
+        test_assert_same_bits("dq over query", &apart.dq, &over.q);
+        test_assert_same_bits("dqRope over queryRope", &apart.dqr, &over.qr);
+        test_assert_same_bits("dk over keyIn", &apart.dk, &over.k);
+        test_assert_same_bits("dkRope over keyInRope", &apart.dkr, &over.kr);
+        test_assert_same_bits("dv over value", &apart.dv, &over.v);
+        attention_call_destroy(&apart);
+        attention_call_destroy(&over);
+    }
+}
+
 /* --- what counts as absent ------------------------------------------------------------------------------- */
 
 /* Ignored arguments of any kind, empty tensors and lists for optional ones: the same bits. */
@@ -510,6 +543,7 @@ int main(void)
         cmocka_unit_test(any_workspace_address_will_do),
         cmocka_unit_test(out_of_memory),
         cmocka_unit_test(a_repeatable_executor_moves),
+        cmocka_unit_test(outputs_over_their_inputs),
         cmocka_unit_test(absent_in_every_way),
         cmocka_unit_test(lists_that_are_accepted),
         cmocka_unit_test(masks_without_the_tail),

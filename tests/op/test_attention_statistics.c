@@ -204,6 +204,35 @@ static void close_calls(void **state)
     attention_call_destroy(&call);
 }
 
+/* Where the orders are one, or no row can be computed, nothing is told apart, and it is the usual one: one head and
+ * sequences of one row; a mask that hides all; no sequence with both queries and keys; queries that are all NaN. */
+static void nothing_to_tell_apart(void **state)
+{
+    static const struct attention_case cases[] = {
+        {.dtype = AG_FLOAT, .n1 = 1, .d = 8, .q_ends = {1, 2, 3, 4}},
+        {.dtype = AG_FLOAT,
+         .n1 = 2,
+         .d = 8,
+         .q_ends = {4, 9},
+         .pre = 9,
+         .next = 9,
+         .mask_shape = TEST_MASK_SS,
+         .mask_bytes = TEST_MASK_ONES},
+        {.dtype = AG_BF16, .n1 = 2, .d = 8, .count = 2, .q_ends = {5, 5}, .kv_ends = {0, 7}},
+        {.dtype = AG_FLOAT, .n1 = 2, .d = 8, .q_ends = {5, 9}}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+        struct attention_call call;
+        attention_call_create(&call, &cases[i]);
+        attention_call_store_statistics(&call, AG_SOFTMAX_TND);
+        if (i == 3) {
+            test_tensor_fill_value(&call.q, NAN);
+        }
+        assert_int_equal(choose(&call), AG_SOFTMAX_CANN);
+        attention_call_destroy(&call);
+    }
+}
+
 /* What is found is what is used: gradients from statistics in [T, N] order, nothing forced. */
 static void the_found_order_is_used(void **state)
 {
@@ -273,6 +302,12 @@ static void bad_statistics_are_reported(void **state)
     assert_non_null(strstr(text, "aclgrad,debug,aclnnFlashAttentionUnpaddingScoreGradV3,"));
     assert_non_null(strstr(text, "softmaxMax/softmaxSum inconsistent, first bad (b,n,s) = (1,0,1)"));
     assert_non_null(strstr(text, "the order that fits all: tnd"));
+    for (int64_t at = 0; at < 6; ++at) { /* as if merged over more keys */
+        call.doubles.sum[at] *= 1.5;
+    }
+    attention_call_store_statistics(&call, AG_SOFTMAX_TND);
+    run_and_read_stderr(&call, text, sizeof text);
+    assert_non_null(strstr(text, "the order that fits all: none"));
     unsetenv("ACLGRAD_DEBUG");
     force_layout("auto");
     assert_int_equal(aclrtResetDevice(0), 0);
@@ -310,6 +345,7 @@ int main(void)
         cmocka_unit_test(the_order_is_found),
         cmocka_unit_test(merged_statistics_are_in_blocks),
         cmocka_unit_test(close_calls),
+        cmocka_unit_test(nothing_to_tell_apart),
         cmocka_unit_test(the_found_order_is_used),
         cmocka_unit_test(swapped_entries_are_noticed),
         cmocka_unit_test(bad_statistics_are_reported),
