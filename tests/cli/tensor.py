@@ -7,6 +7,8 @@
         set=AT:VALUE          element AT of the row-major order (AT may be a range 10-19)
         scale=AXIS:I:FACTOR   slice I along the axis
         swap=AXIS:I:J         two slices exchanged
+        times=AT:N:FACTOR     N elements from AT on
+        exchange=AT:AT:N      N elements each
         shift=AXIS:N          slice i becomes slice i - N, the first N zero
         fortran               column-major in the file
         header=OLD:NEW        text of the header; its padding makes up for the length
@@ -144,6 +146,12 @@ def edit(array, text):
         axis, i, j = map(int, words)
         for a, b in zip(array.runs(axis, i), array.runs(axis, j)):
             array.data[a], array.data[b] = array.data[b], array.data[a]
+    elif name == "times":
+        for at in range(int(words[0]), int(words[0]) + int(words[1])):
+            array.put(at, repr(array.value(at) * float(words[2])))
+    elif name == "exchange":
+        a, b, size = (int(word) * array.size for word in words)
+        array.data[a:a + size], array.data[b:b + size] = array.data[b:b + size], array.data[a:a + size]
     elif name == "shift":
         array.shift(int(words[0]), int(words[1]))
     elif name == "fortran":

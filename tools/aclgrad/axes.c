@@ -88,7 +88,8 @@ bool axes_parse(const char *text, const struct tensor *tensor, struct axes *axes
     *axes = (struct axes){.rank = tensor->rank};
     const int count = split_names(text, axes);
     if (count != tensor->rank) {
-        return cli_fail(CLI_USAGE, "--axes: %d names, %s has %d dims", count, tensor->name, tensor->rank);
+        return cli_fail(CLI_USAGE, "--axes: %d name%s, %s has %d dim%s", count, plural(count), tensor->name,
+                        tensor->rank, plural(tensor->rank));
     }
     find_special_axes(axes);
     return true;

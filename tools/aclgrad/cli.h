@@ -51,6 +51,16 @@ void cli_forgive(void);
 /* Prints the failure on stderr, forgets it, returns its exit code. */
 int cli_report(void);
 
+/* The word for one of them or for more: "row sees", "rows see"; plural: "" or "s". */
+static inline const char *word_for(int64_t count, const char *one, const char *more)
+{
+    return count == 1 ? one : more;
+}
+static inline const char *plural(int64_t count)
+{
+    return word_for(count, "", "s");
+}
+
 /* A line on stderr, unless --quiet. */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

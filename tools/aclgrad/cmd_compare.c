@@ -104,17 +104,19 @@ static bool parse_groups(struct axes *axes)
         return true;
     }
     if (!colon || colon == given.groups || colon - given.groups >= AXIS_NAME) {
-        return cli_fail(CLI_USAGE, "--groups: got '%s', want NAME:END,END,...", given.groups);
+        return cli_fail(CLI_USAGE, "--groups: got '%s', want NAME:END,END,... with a NAME of 1 to %d characters",
+                        given.groups, AXIS_NAME - 1);
     }
     snprintf(name, sizeof name, "%.*s", (int)(colon - given.groups), given.groups);
     axes->group = name;
     axes->group_ends = ends;
     axes->group_count = 0;
     for (const char *text = colon; *text;) {
+        const int64_t i = axes->group_count++, least = i ? ends[i - 1] : 0;
         const size_t length = strcspn(++text, ",");
-        if (axes->group_count == sizeof ends / sizeof *ends ||
-            !whole_number(text, length, &ends[axes->group_count++])) {
-            return cli_fail(CLI_USAGE, "--groups: got '%s', want NAME:END,END,... with at most 65536 ends",
+        if (i == sizeof ends / sizeof *ends || !whole_number(text, length, &ends[i]) || ends[i] < least) {
+            return cli_fail(CLI_USAGE,
+                            "--groups: got '%s', want NAME:END,END,... with at most 65536 ends that never fall",
                             given.groups);
         }
         text += length;
@@ -122,10 +124,26 @@ static bool parse_groups(struct axes *axes)
     return true;
 }
 
+/* Groups that are not those of the tensor would name places wrongly. */
+static bool groups_fit(const struct tensor *tensor, const struct axes *axes)
+{
+    if (!given.groups) {
+        return true;
+    }
+    if (axes->row_axis < 0) {
+        return cli_fail(CLI_USAGE, "--groups: %s has no axis called token or row; name it with --axes", tensor->name);
+    }
+    const int64_t rows = tensor->dims[axes->row_axis], last = axes->group_ends[axes->group_count - 1];
+    return last <= rows || cli_fail(CLI_USAGE,
+                                    "--groups: the last end is %" PRId64 ", %s has %" PRId64
+                                    " rows; choose the tensors that have these groups with --only",
+                                    last, tensor->name, rows);
+}
+
 static bool choose_axes(const struct tensor *tensor, struct axes *axes)
 {
     *axes = axes_of_tensor(tensor);
-    return (!given.axes || axes_parse(given.axes, tensor, axes)) && parse_groups(axes);
+    return (!given.axes || axes_parse(given.axes, tensor, axes)) && parse_groups(axes) && groups_fit(tensor, axes);
 }
 
 static bool compare_pair(const struct sides *s, const struct tensor *a, const struct tensor *b,
@@ -188,12 +206,42 @@ static bool compare_all(const struct sides *s, struct verdict *verdict)
     return true;
 }
 
+/* What the rule does not look at would be believed to have been looked at. */
+static bool options_are_used(void)
+{
+    struct standard standard;
+    if (!standard_parse(given.standard ? given.standard : "opbase", &standard)) {
+        return false;
+    }
+    if (given.trusted && !standard_needs_trusted(&standard)) {
+        return cli_fail(CLI_USAGE, "--trusted: the rule %s does not use it, want --standard ratio:L0, L1, L2 or fa3x",
+                        standard.name);
+    }
+    return !given.bound || standard.rule == STANDARD_BOUND ||
+           cli_fail(CLI_USAGE, "--bound: the rule %s does not use it, want --standard bound", standard.name);
+}
+
+static bool bounds_are_sizes(const struct tensor_set *bounds)
+{
+    for (int i = 0; i < bounds->count; ++i) {
+        for (int64_t at = 0; at < bounds->items[i].elems; ++at) {
+            const double bound = tensor_get(&bounds->items[i], at);
+            if (bound < 0) {
+                return cli_fail(CLI_USAGE, "--bound: element %" PRId64 " of %s is %g, want at least 0", at,
+                                bounds->items[i].name, bound);
+            }
+        }
+    }
+    return true;
+}
+
 static bool read_sides(char **operands, struct sides *s)
 {
-    return tensor_path_read(operands[0], &given.hints, &s->a, NULL) &&
+    return options_are_used() && tensor_path_read(operands[0], &given.hints, &s->a, NULL) &&
            tensor_path_read(operands[1], &given.hints, &s->b, NULL) &&
            (!given.trusted || tensor_path_read(given.trusted, &given.hints, &s->trusted, NULL)) &&
-           (!given.bound || tensor_path_read(given.bound, &given.hints, &s->bound, NULL));
+           (!given.bound ||
+            (tensor_path_read(given.bound, &given.hints, &s->bound, NULL) && bounds_are_sizes(&s->bound)));
 }
 
 int command_compare(int argc, char **argv)

@@ -120,8 +120,9 @@ bool doctor_print(struct call *call, bool with_outputs, bool *has_errors)
     } else { /* no head of an empty table for people */
         table_discard(&collected.table);
     }
-    table_line("%s%d errors, %d warnings, %d notes", n[0] + n[1] + n[2] > 0 ? "\n" : "", n[SEVERITY_ERROR],
-               n[SEVERITY_WARNING], n[SEVERITY_NOTE]);
+    table_line("%s%d error%s, %d warning%s, %d note%s", n[0] + n[1] + n[2] > 0 ? "\n" : "", n[SEVERITY_ERROR],
+               plural(n[SEVERITY_ERROR]), n[SEVERITY_WARNING], plural(n[SEVERITY_WARNING]), n[SEVERITY_NOTE],
+               plural(n[SEVERITY_NOTE]));
     *has_errors = n[SEVERITY_ERROR] > 0;
     return true;
 }

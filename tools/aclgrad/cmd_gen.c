@@ -1,4 +1,5 @@
 /* aclgrad gen, aclgrad run: tensors into files. */
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,9 +55,53 @@ static void report(const struct tensor_set *set, const char *command)
     table_finish(command);
 }
 
+/* Where the ending of a kind of file that is written begins; NULL: the path is a directory's. */
+static const char *file_ending(const char *path)
+{
+    static const char *const endings[] = {".npz", ".safetensors", ".npy"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; ++i) {
+        const size_t length = strlen(path), ending = strlen(endings[i]);
+        if (length > ending && strcmp(path + length - ending, endings[i]) == 0) {
+            return path + length - ending;
+        }
+    }
+    return NULL;
+}
+
+/* "out.txt", "out.NPZ" and "out.npx", but neither "out.d", "run-2.5" nor "out.txt/". */
+static bool looks_like_a_file(const char *path)
+{
+    static const char *const written[] = {"npz", "safetensors", "npy", NULL};
+    static const char *const kinds[] = {"txt", "json", "csv", "tsv",     "log", "md",   "yaml", "yml",
+                                        "xml", "html", "svg", "png",     "bin", "raw",  "dat",  "data",
+                                        "pt",  "pth",  "pkl", "pickle",  "h5",  "hdf5", "ckpt", "zip",
+                                        "gz",  "tgz",  "tar", "parquet", NULL};
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    char ending[16] = "";
+    for (size_t i = 0; dot && dot != name && dot[1 + i] && i + 1 < sizeof ending; ++i) {
+        ending[i] = (char)tolower((unsigned char)dot[1 + i]);
+    }
+    for (const char *const *kind = kinds; *kind; ++kind) {
+        if (strcmp(*kind, ending) == 0) {
+            return true;
+        }
+    }
+    return *ending && nearest_name(ending, written);
+}
+
+/* What ends like a file of another kind would become a directory of that name. */
 static bool require_output(void)
 {
-    return given.output || cli_fail(CLI_USAGE, "-o is missing: where to write");
+    struct stat status;
+    if (!given.output) {
+        return cli_fail(CLI_USAGE, "-o is missing: where to write");
+    }
+    return file_ending(given.output) || !looks_like_a_file(given.output) ||
+           (stat(given.output, &status) == 0 && S_ISDIR(status.st_mode)) ||
+           cli_fail(CLI_USAGE,
+                    "-o %s: no kind of file that is written, want .npz, .safetensors or a directory (for one of this "
+                    "name put a / behind it)",
+                    given.output);
 }
 
 /* --- gen ------------------------------------------------------------------------------------------------- */
@@ -144,14 +189,17 @@ static const struct argp run_argp = {
     NULL,
     NULL};
 
-/* "out" -> "out.bound"; "out.npz" -> "out.bound.npz". */
+/* "out", "out/" -> "out.bound"; "out.npz" -> "out.bound.npz". */
 static char *bound_path(const char *path)
 {
-    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
-    const size_t stem = dot && (!slash || dot > slash) && dot != path ? (size_t)(dot - path) : strlen(path);
+    const char *ending = file_ending(path);
+    size_t stem = ending ? (size_t)(ending - path) : strlen(path);
     char *text = malloc(strlen(path) + sizeof ".bound");
+    while (stem > 1 && path[stem - 1] == '/') {
+        --stem;
+    }
     if (text) {
-        sprintf(text, "%.*s.bound%s", (int)stem, path, path + stem);
+        sprintf(text, "%.*s.bound%s", (int)stem, path, ending ? ending : "");
     }
     return text;
 }

@@ -185,8 +185,8 @@ static void judge_cosine(struct comparison *c, const struct standard *standard)
     c->is_passed = c->special == 0 && c->cosine >= standard->least_cosine && fabs(c->norm_ratio - 1) <= 0.01;
     snprintf(c->reason, sizeof c->reason,
              "cosine %.9g, want at least %g; norms %.6g : 1, want within 1 %%; %" PRId64
-             " meetings with NaN or infinity",
-             c->cosine, standard->least_cosine, c->norm_ratio, c->special);
+             " meeting%s with NaN or infinity",
+             c->cosine, standard->least_cosine, c->norm_ratio, c->special, plural(c->special));
 }
 
 /* An infinite error is no multiple of another one. */
@@ -195,8 +195,8 @@ static void judge_special(struct comparison *c)
     if (c->special > 0) {
         const size_t used = strlen(c->reason);
         c->is_passed = false;
-        snprintf(c->reason + used, sizeof c->reason - used, "; %" PRId64 " meetings with NaN or infinity, want none",
-                 c->special);
+        snprintf(c->reason + used, sizeof c->reason - used, "; %" PRId64 " meeting%s with NaN or infinity, want none",
+                 c->special, plural(c->special));
     }
 }
 
@@ -211,7 +211,8 @@ static void judge(const struct comparison_sides *s, const struct standard *stand
     case STANDARD_BOUND:
         c->is_passed = c->bad == 0;
         if (c->bad > 0) {
-            snprintf(c->reason, sizeof c->reason, "%" PRId64 " elements beyond their bound", c->bad);
+            snprintf(c->reason, sizeof c->reason, "%" PRId64 " element%s beyond %s bound", c->bad, plural(c->bad),
+                     word_for(c->bad, "its", "their"));
         } else {
             snprintf(c->reason, sizeof c->reason, "all within their bound");
         }

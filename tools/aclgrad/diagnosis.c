@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli.h"
+
 /* --- what is looked at ----------------------------------------------------------------------------------- */
 
 /* Along one axis the tensor falls into slices: the heads, the rows. */
@@ -16,6 +18,8 @@ struct slices {
     const struct standard *standard;
     const struct axes *axes;
     int axis;
+    bool is_folded;       /* the axis and the one before it are one: the rows of all sequences of a batch */
+    int64_t origin;       /* elements before the first slice */
     int64_t count;        /* slices */
     int64_t inner, outer; /* elements of a slice lie in `outer` runs of `inner` */
     int64_t *bad;         /* [count] wrong elements */
@@ -30,7 +34,7 @@ static int64_t slice_elems(const struct slices *s)
 /* Element e of slice number i. */
 static int64_t element_of(const struct slices *s, int64_t i, int64_t e)
 {
-    return (e / s->inner * s->count + i) * s->inner + e % s->inner;
+    return s->origin + (e / s->inner * s->count + i) * s->inner + e % s->inner;
 }
 
 static double got_at(const struct slices *s, int64_t i, int64_t e)
@@ -62,16 +66,17 @@ static bool is_bad_element(const struct slices *s, int64_t at)
     return error > 0 && !(error <= limit);
 }
 
-static bool open_slices(struct slices *s, int axis)
+/* Folded: of two or more leading axes as one. */
+static bool open_slices(struct slices *s, int axis, bool is_folded)
 {
     const struct tensor *got = s->sides->got;
     s->axis = axis;
-    s->count = got->dims[axis];
-    s->inner = s->outer = 1;
+    s->is_folded = is_folded;
+    s->count = s->inner = s->outer = 1;
     s->bad_slices = s->bad_elems = 0;
     for (int i = 0; i < got->rank; ++i) {
-        s->outer *= i < axis ? got->dims[i] : 1;
-        s->inner *= i > axis ? got->dims[i] : 1;
+        int64_t *factor = i > axis ? &s->inner : i == axis || is_folded ? &s->count : &s->outer;
+        *factor *= got->dims[i];
     }
     s->bad = calloc((size_t)s->count + 1, sizeof *s->bad);
     for (int64_t at = 0; s->bad && (at = next_difference(got, s->golden, at)) < got->elems; ++at) {
@@ -87,6 +92,61 @@ static bool open_slices(struct slices *s, int axis)
 
 /* A slice of fewer elements obeys many guesses. */
 enum { LEAST_ELEMS = 4 };
+
+/* --- groups of rows: the sequences of a pack or of a batch, the experts ---------------------------------- */
+
+static int64_t group_count(const struct slices *s)
+{
+    const bool has_groups = s->axes->group && s->axis == s->axes->row_axis && s->outer == 1;
+    return s->is_folded ? s->sides->got->dims[0] : has_groups ? s->axes->group_count : 0;
+}
+
+static const char *group_word(const struct slices *s)
+{
+    return s->is_folded ? s->axes->names[0] : s->axes->group;
+}
+
+/* The group of slice i and its row there; -1: none. */
+static int64_t group_of(const struct slices *s, int64_t i, int64_t *row)
+{
+    *row = i;
+    if (s->is_folded) {
+        *row = i % s->sides->got->dims[s->axis];
+        return i / s->sides->got->dims[s->axis];
+    }
+    return s->axes->group && s->axis == s->axes->row_axis ? axes_group_of(s->axes, i, row) : -1;
+}
+
+static int64_t row_in_group(const struct slices *s, int64_t i)
+{
+    int64_t row;
+    group_of(s, i, &row);
+    return row;
+}
+
+/* Behind the last row of the group that begins with row `begin`. */
+static int64_t group_end(const struct slices *s, int64_t group, int64_t begin)
+{
+    const int64_t end = s->is_folded ? begin + s->sides->got->dims[s->axis] : s->axes->group_ends[group];
+    return end < begin ? begin : end < s->count ? end : s->count;
+}
+
+/* The one group of several that holds all wrong slices; -1: none does. */
+static int64_t only_wrong_group(const struct slices *s)
+{
+    int64_t first = 0, last = s->count - 1, row;
+    if (group_count(s) < 2 || s->bad_slices == 0) {
+        return -1;
+    }
+    while (s->bad[first] == 0) {
+        ++first;
+    }
+    while (s->bad[last] == 0) {
+        --last;
+    }
+    const int64_t group = group_of(s, first, &row);
+    return group == group_of(s, last, &row) ? group : -1;
+}
 
 /* --- findings -------------------------------------------------------------------------------------------- */
 
@@ -107,12 +167,10 @@ static void find(struct diagnosis *d, const char *code, const char *format, ...)
 /* "token 17", or "batch 1, token 3" where rows have groups. */
 static const char *slice_name(const struct slices *s, int64_t i, char text[64])
 {
-    int64_t row, group = -1;
-    if (s->axes->group && s->axis == s->axes->row_axis) {
-        group = axes_group_of(s->axes, i, &row);
-    }
+    int64_t row;
+    const int64_t group = group_of(s, i, &row);
     if (group >= 0) {
-        snprintf(text, 64, "%s %" PRId64 ", %s %" PRId64, s->axes->group, group, s->axes->names[s->axis], row);
+        snprintf(text, 64, "%s %" PRId64 ", %s %" PRId64, group_word(s), group, s->axes->names[s->axis], row);
     } else {
         snprintf(text, 64, "%s %" PRId64, s->axes->names[s->axis], i);
     }
@@ -208,6 +266,52 @@ static void find_scaled(const struct slices *s, struct diagnosis *d)
     }
 }
 
+/* The rows [begin, end) taken as one slice, of which at least half must be wrong: one large row alone would fit. */
+static bool fit_rows(const struct slices *rows, int64_t begin, int64_t end, double *factor)
+{
+    struct slices one = *rows;
+    int64_t bad = 0, bad_rows = 0, telling = 0;
+    one.origin = begin * rows->inner;
+    one.inner = (end - begin) * rows->inner;
+    one.count = 1;
+    for (int64_t i = begin; i < end; ++i) {
+        bad += rows->bad[i];
+        bad_rows += rows->bad[i] > 0;
+    }
+    for (int64_t e = 0; e < one.inner; ++e) {
+        telling += want_at(&one, 0, e) != 0;
+    }
+    return bad_rows > 1 && bad * 2 >= telling && fit_factor(&one, 0, factor) && fabs(*factor - 1) > closeness(rows);
+}
+
+/* A few groups of rows wrong, and each as a whole a multiple of what belongs there. */
+static bool find_scaled_groups(const struct slices *s, struct diagnosis *d)
+{
+    enum { MOST = 4 };
+    double factors[MOST];
+    int64_t which[MOST], wrong = 0, begin = 0;
+    const int64_t groups = group_count(s);
+    for (int64_t g = 0; groups > 1 && g < groups; ++g) {
+        const int64_t end = group_end(s, g, begin);
+        bool is_wrong = false;
+        for (int64_t i = begin; i < end; ++i) {
+            is_wrong = is_wrong || s->bad[i] > 0;
+        }
+        if (is_wrong && (wrong == MOST || !fit_rows(s, begin, end, &factors[wrong]))) {
+            return false;
+        }
+        if (is_wrong) {
+            which[wrong++] = g;
+        }
+        begin = end;
+    }
+    for (int64_t i = 0; i < wrong; ++i) {
+        find(d, "scaled", "%s %" PRId64 " is %.4g times what it should be, all else is right", group_word(s),
+             which[i], factors[i]);
+    }
+    return wrong > 0;
+}
+
 /* The whole tensor, taken as one slice. */
 static bool find_all_scaled(const struct slices *parts, struct diagnosis *d)
 {
@@ -243,6 +347,19 @@ static void find_swapped(const struct slices *s, struct diagnosis *d)
     }
 }
 
+static void tell_shift(const struct slices *s, int64_t shift, struct diagnosis *d)
+{
+    const char *name = s->axes->names[s->axis];
+    const int64_t group = only_wrong_group(s), distance = shift < 0 ? -shift : shift;
+    char where[64] = "";
+    if (group >= 0) {
+        snprintf(where, sizeof where, "in %s %" PRId64 " ", group_word(s), group);
+    }
+    find(d, "shifted", "%s%s i holds what belongs to %s i %c %" PRId64 "%s", where, name, name, shift > 0 ? '+' : '-',
+         distance,
+         s->axes->row_axis == s->axis && group < 0 ? ": a start was not subtracted, or subtracted twice" : "");
+}
+
 /* Most wrong slices hold what belongs `shift` slices away. */
 static void find_shifted(const struct slices *s, struct diagnosis *d)
 {
@@ -262,9 +379,7 @@ static void find_shifted(const struct slices *s, struct diagnosis *d)
                 }
             }
             if (tried >= 3 && tried <= 16 && fitting * 4 >= tried * 3) {
-                find(d, "shifted", "%s i holds what belongs to %s i %c %" PRId64 "%s", s->axes->names[s->axis],
-                     s->axes->names[s->axis], sign > 0 ? '+' : '-', shift,
-                     s->axes->row_axis == s->axis ? ": a start was not subtracted, or subtracted twice" : "");
+                tell_shift(s, sign * shift, d);
                 return;
             }
         }
@@ -274,8 +389,13 @@ static void find_shifted(const struct slices *s, struct diagnosis *d)
 static void find_confined(const struct slices *s, struct diagnosis *d)
 {
     char name[64], other[64];
-    if (s->count < 2 || s->bad_slices == 0 || (s->bad_slices > 1 && s->bad_slices * 4 > s->count + 3) ||
-        s->bad_slices == s->count) {
+    const int64_t group = only_wrong_group(s);
+    const bool is_few = s->bad_slices == 1 || s->bad_slices * 4 <= s->count + 3;
+    if (s->count < 2 || s->bad_slices == 0 || s->bad_slices == s->count || (!is_few && group < 0)) {
+        return;
+    }
+    if (!is_few) {
+        find(d, "confined", "all wrong elements lie in %s %" PRId64, group_word(s), group);
         return;
     }
     int64_t first = 0, last = s->count - 1;
@@ -287,12 +407,17 @@ static void find_confined(const struct slices *s, struct diagnosis *d)
     }
     if (s->bad_slices == 1) {
         find(d, "confined", "all wrong elements lie in %s", slice_name(s, first, name));
+    } else if (last - first + 1 == s->bad_slices && group >= 0) {
+        find(d, "confined", "all wrong elements lie in %s to %" PRId64, slice_name(s, first, name),
+             last - first + row_in_group(s, first));
     } else if (last - first + 1 == s->bad_slices) {
         find(d, "confined", "all wrong elements lie in %s %" PRId64 " to %" PRId64, s->axes->names[s->axis], first,
              last);
     } else if (s->bad_slices == 2) {
         find(d, "confined", "all wrong elements lie in %s and %s", slice_name(s, first, name),
              slice_name(s, last, other));
+    } else if (group >= 0) {
+        find(d, "confined", "all wrong elements lie in %s %" PRId64, group_word(s), group);
     }
 }
 
@@ -310,8 +435,8 @@ static void find_special(const struct slices *s, struct diagnosis *d)
         }
     }
     if (special > 0) {
-        find(d, "not-finite", "%" PRId64 " elements are NaN or infinite where a number belongs, the first at %s",
-             special, axes_place(s->axes, got, first, place));
+        find(d, "not-finite", "%" PRId64 " element%s NaN or infinite where a number belongs, the first at %s",
+             special, word_for(special, " is", "s are"), axes_place(s->axes, got, first, place));
     }
     int64_t zeros = 0;
     while (zeros < got->elems && tensor_get(got, zeros) == 0) {
@@ -323,12 +448,14 @@ static void find_special(const struct slices *s, struct diagnosis *d)
 }
 
 /* Along every axis that could be meant. */
-static void diagnose_axis(struct slices *s, int axis, struct diagnosis *d)
+static void diagnose_axis(struct slices *s, int axis, bool is_folded, struct diagnosis *d)
 {
     enum { MOST_SLICES = 4096 }; /* pairs are tried */
-    if (open_slices(s, axis)) {
+    if (open_slices(s, axis, is_folded)) {
         const int before = d->count;
-        find_scaled(s, d);
+        if (!find_scaled_groups(s, d)) {
+            find_scaled(s, d);
+        }
         if (d->count == before && s->bad_slices > 1 && s->bad_slices <= MOST_SLICES) {
             find_shifted(s, d); /* first: shifted rows that are zero look exchanged */
             if (d->count == before && s->bad_slices <= 64) {
@@ -341,6 +468,27 @@ static void diagnose_axis(struct slices *s, int axis, struct diagnosis *d)
     }
     free(s->bad);
     s->bad = NULL;
+}
+
+static bool is_confined(const struct diagnosis *d)
+{
+    for (int i = 0; i < d->count; ++i) {
+        if (strcmp(d->findings[i].code, "confined") != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* [batch, token, ...]: what befell the rows of one sequence is seen neither in whole sequences nor in the tokens of all. It
+ * says more than where it lies. */
+static void diagnose_rows_of_a_batch(struct slices *s, struct diagnosis *d)
+{
+    struct diagnosis rows = {.count = 0};
+    if (is_confined(d)) {
+        diagnose_axis(s, s->axes->row_axis, true, &rows);
+        *d = rows.count > 0 ? rows : *d;
+    }
 }
 
 /* --- rows in another order ------------------------------------------------------------------------------- */
@@ -403,6 +551,17 @@ static void find_reordered(const struct slices *s, struct diagnosis *d)
     free(its);
 }
 
+/* Heads that are scaled say more than what was found before. */
+static void add_findings(struct diagnosis *d, const struct diagnosis *found, bool is_head)
+{
+    if (is_head && found->count > 0 && strcmp(found->findings[0].code, "scaled") == 0) {
+        d->count = 0;
+    }
+    for (int i = 0; i < found->count && d->count < MOST_FINDINGS; ++i) {
+        d->findings[d->count++] = found->findings[i];
+    }
+}
+
 void diagnose(const struct comparison_sides *sides, const struct standard *standard, const struct axes *axes,
               struct diagnosis *d)
 {
@@ -415,16 +574,15 @@ void diagnose(const struct comparison_sides *sides, const struct standard *stand
     }
     for (int axis = 0; axis < axes->rank; ++axis) {
         if (axis == axes->head_axis || axis == axes->row_axis || axis == 0 || axes->rank == 2) {
-            diagnose_axis(&s, axis, d);
+            struct diagnosis found = {.count = 0};
+            diagnose_axis(&s, axis, false, &found);
+            add_findings(d, &found, axis == axes->head_axis);
         }
+    }
+    if (axes->row_axis == 1) {
+        diagnose_rows_of_a_batch(&s, d);
     }
     if (d->count == 0) {
         find_reordered(&s, d);
-    }
-    for (int i = 0; axes->head_axis >= 0 && i < d->count; ++i) { /* a head says more than its rows */
-        if (strcmp(d->findings[i].code, "scaled") == 0 && d->count > 1) {
-            d->findings[0] = d->findings[i];
-            d->count = 1;
-        }
     }
 }

@@ -119,13 +119,13 @@ static void report_statistics(const struct tally *t, const struct findings *find
     char place[96];
     if (t->blind > 0) {
         add_finding(findings, SEVERITY_NOTE, "attenMask", "blind-rows",
-                    "%" PRId64 " rows see no key, the first is %s: their gradients are zero", t->blind,
-                    place_text(&t->first_blind, place));
+                    "%" PRId64 " %s no key, the first is %s: their gradients are zero", t->blind,
+                    word_for(t->blind, "row sees", "rows see"), place_text(&t->first_blind, place));
     }
     if (t->bad_sums > 0) {
         add_finding(findings, SEVERITY_ERROR, "softmaxSum", "statistics",
-                    "%" PRId64 " sums are not positive, the first at %s", t->bad_sums,
-                    place_text(&t->first_sum, place));
+                    "%" PRId64 " %s not positive, the first at %s", t->bad_sums,
+                    word_for(t->bad_sums, "sum is", "sums are"), place_text(&t->first_sum, place));
     }
     if (t->rows == 0 || t->matching[0] == t->rows) {
         return;
@@ -195,7 +195,8 @@ static void inspect_mask(const struct call *call, const struct attention_problem
     }
     if (odd > 0) {
         add_finding(findings, SEVERITY_NOTE, "attenMask", "mask-bytes",
-                    "%" PRId64 " bytes are neither 0 nor 1; any byte but 0 hides", odd);
+                    "%" PRId64 " %s neither 0 nor 1; any byte but 0 hides", odd,
+                    word_for(odd, "byte is", "bytes are"));
     }
     for (int64_t at = 0; !p->has_mask_bytes && mask->rank == 2 && at < mask->elems; ++at) {
         const int64_t i = at / mask->dims[1], j = at % mask->dims[1];

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "cli.h"
 #include "facts.h"
 
 struct oddities {
@@ -46,8 +47,8 @@ void inspect_numbers(const struct tensor *tensor, const struct axes *axes, const
     }
     if (o.edges > 0) {
         add_finding(findings, SEVERITY_WARNING, tensor->name, "beyond-dtype",
-                    "%" PRId64
-                    " values are the largest number of %s, the first at %s: did something overflow and saturate?",
-                    o.edges, dtype_word(tensor->dtype), axes_place(axes, tensor, o.first_edge, place));
+                    "%" PRId64 " %s the largest number of %s, the first at %s: did something overflow and saturate?",
+                    o.edges, word_for(o.edges, "value is", "values are"), dtype_word(tensor->dtype),
+                    axes_place(axes, tensor, o.first_edge, place));
     }
 }

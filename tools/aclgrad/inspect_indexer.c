@@ -64,24 +64,23 @@ static void report_slots(const struct slots_tally *t, const struct findings *fin
 {
     if (t->outside > 0) {
         add_finding(findings, SEVERITY_ERROR, "sparseIndices", "index-range",
-                    "%" PRId64
-                    " live slots name a key that the sequence has not, the first %s: skipped here, read out of "
+                    "%" PRId64 " live %s a key that the sequence has not, the first %s: skipped here, read out of "
                     "bounds on a device",
-                    t->outside, t->first_outside);
+                    t->outside, word_for(t->outside, "slot names", "slots name"), t->first_outside);
     }
     if (t->duplicates > 0) {
         add_finding(findings, SEVERITY_WARNING, "sparseIndices", "index-duplicate",
-                    "%" PRId64 " slots name a key that their row named before, the first %s: both count",
-                    t->duplicates, t->first_duplicate);
+                    "%" PRId64 " %s a key that the row named before, the first %s: both count", t->duplicates,
+                    word_for(t->duplicates, "slot names", "slots name"), t->first_duplicate);
     }
     if (t->absent > 0) {
-        add_finding(findings, SEVERITY_NOTE, "sparseIndices", "index-absent",
-                    "%" PRId64 " live slots hold -1: skipped", t->absent);
+        add_finding(findings, SEVERITY_NOTE, "sparseIndices", "index-absent", "%" PRId64 " live %s -1: skipped",
+                    t->absent, word_for(t->absent, "slot holds", "slots hold"));
     }
     if (t->blind > 0) {
         add_finding(findings, SEVERITY_NOTE, "sparseIndices", "blind-rows",
-                    "%" PRId64 " rows have no live slot, the first is %s: their gradients are zero", t->blind,
-                    t->first_blind);
+                    "%" PRId64 " %s no live slot, the first is %s: their gradients are zero", t->blind,
+                    word_for(t->blind, "row has", "rows have"), t->first_blind);
     }
 }
 

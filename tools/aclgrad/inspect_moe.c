@@ -43,24 +43,26 @@ static void report_map(const struct moe_problem *p, const int32_t *indices, cons
 {
     if (t->duplicates > 0) {
         add_finding(findings, SEVERITY_ERROR, "sortedIndices", "map-duplicate",
-                    "no permutation: %" PRId64 " positions appear twice, first %d in slots %" PRId64 " and %" PRId64
+                    "no permutation: %" PRId64 " %s twice, first %d in slots %" PRId64 " and %" PRId64
                     " (token %" PRId64 ", slot %" PRId64 "); the last one owns the row",
-                    t->duplicates, (int)indices[t->first_duplicate], t->first_other, t->first_duplicate,
+                    t->duplicates, word_for(t->duplicates, "position appears", "positions appear"),
+                    (int)indices[t->first_duplicate], t->first_other, t->first_duplicate,
                     t->first_duplicate / p->topk, t->first_duplicate % p->topk);
     }
     if (t->outside > 0) {
         const bool is_minus_one = indices[t->first_outside] == -1;
         add_finding(findings, is_minus_one ? SEVERITY_NOTE : SEVERITY_ERROR, "sortedIndices", "map-range",
-                    "%" PRId64 " positions are not in [0, %" PRId64 "), the first %d at slot %" PRId64
-                    " (token %" PRId64 ", slot %" PRId64 "): such slots are dropped",
-                    t->outside, p->slots, (int)indices[t->first_outside], t->first_outside,
-                    t->first_outside / p->topk, t->first_outside % p->topk);
+                    "%" PRId64 " %s not in [0, %" PRId64 "), the first %d at slot %" PRId64 " (token %" PRId64
+                    ", slot %" PRId64 "): such slots are dropped",
+                    t->outside, word_for(t->outside, "position is", "positions are"), p->slots,
+                    (int)indices[t->first_outside], t->first_outside, t->first_outside / p->topk,
+                    t->first_outside % p->topk);
     }
     if (t->beyond > 0) {
         add_finding(findings, SEVERITY_WARNING, "permutedTokens", "map-rows",
-                    "%" PRId64 " slots lie in the window but behind the last row, the first slot %" PRId64
+                    "%" PRId64 " %s in the window but behind the last row, the first slot %" PRId64
                     ": dropped here, read out of bounds on a device",
-                    t->beyond, t->first_beyond);
+                    t->beyond, word_for(t->beyond, "slot lies", "slots lie"), t->first_beyond);
     }
 }
 
@@ -113,8 +115,8 @@ static void inspect_probs(const struct call *call, const struct findings *findin
     if (odd > 0) {
         const struct axes axes = axes_of_tensor(probs);
         add_finding(findings, SEVERITY_NOTE, "probs", "probs-range",
-                    "%" PRId64 " are not in [0, 1], the first %g at %s", odd, tensor_get(probs, first),
-                    axes_place(&axes, probs, first, place));
+                    "%" PRId64 " %s not in [0, 1], the first %g at %s", odd, word_for(odd, "is", "are"),
+                    tensor_get(probs, first), axes_place(&axes, probs, first, place));
     }
 }
 

@@ -8,6 +8,7 @@
  * Read are calls of the gradient operators themselves, and pairs of a forward operator's ".forward" and ".backward". */
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +84,8 @@ static bool read_array(const struct dump *d, const char *file, const char *name,
     return cli_fail(CLI_IO, "dump.json names '%s', which is neither beside it nor in dump_tensor_data", file);
 }
 
-/* NumPy has no bf16: such tensors are dumped as float32, whose lower bits are zero. */
+/* NumPy has no bf16: such tensors are dumped as float32, whose lower bits are zero. Where they are not, what was dumped is
+ * not what the operator read, and the rounding here only guesses it. */
 static bool restore_bf16(const json_t *value, struct tensor *tensor)
 {
     const char *dtype = json_string_value(json_object_get(value, "dtype"));
@@ -94,8 +96,16 @@ static bool restore_bf16(const json_t *value, struct tensor *tensor)
     if (!tensor_create(&narrow, tensor->name, AG_BF16, tensor->rank, tensor->dims)) {
         return false;
     }
+    int64_t rounded = 0;
     for (int64_t at = 0; at < tensor->elems; ++at) {
-        tensor_set(&narrow, at, tensor_get(tensor, at));
+        const double wide = tensor_get(tensor, at);
+        tensor_set(&narrow, at, wide);
+        rounded += !isnan(wide) && tensor_get(&narrow, at) != wide;
+    }
+    if (rounded > 0) {
+        cli_say("aclgrad: %s: %" PRId64 " of %" PRId64 " values are no bf16, though dump.json says torch.bfloat16: "
+                "rounded",
+                tensor->name, rounded, tensor->elems);
     }
     tensor_destroy(tensor);
     *tensor = narrow;

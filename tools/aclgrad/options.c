@@ -52,17 +52,24 @@ static bool set_library(aclnnStatus status, const char *option)
     return status == 0 || cli_fail(CLI_USAGE, "%s: %s", option, text ? text : "refused");
 }
 
+static bool set_format(enum cli_format format)
+{
+    if (cli.format != CLI_TEXT && cli.format != format) {
+        return cli_fail(CLI_USAGE, "--json and --csv: want one of them");
+    }
+    cli.format = format;
+    return true;
+}
+
 static bool set_global(int key, const char *text)
 {
     int64_t number;
     char *end;
     switch (key) {
     case KEY_JSON:
-        cli.format = CLI_JSON;
-        return true;
+        return set_format(CLI_JSON);
     case KEY_CSV:
-        cli.format = CLI_CSV;
-        return true;
+        return set_format(CLI_CSV);
     case KEY_SEED:
         errno = 0;
         cli.seed = strtoull(text, &end, 10);
@@ -141,6 +148,15 @@ static error_t collect(int key, char *text, struct argp_state *state)
     return ARGP_ERR_UNKNOWN;
 }
 
+static void fail_count(const struct argp *argp, const char *command, int count, int least, int most)
+{
+    const char *names = argp->args_doc ? argp->args_doc : "";
+    const int want = count < least ? least : most;
+    const char *quantity = least == most ? "" : count < least ? "at least " : "at most ";
+    cli_fail(CLI_USAGE, "%s%s%s: got %d operand%s, want %s%d; see %s --help", command + strlen("aclgrad "),
+             *names ? " " : "", names, count, plural(count), quantity, want, command);
+}
+
 void options_parse(const struct argp *argp, int argc, char **argv, int least, int most, char ***operands)
 {
     /* The command's own options first, then the global ones; operands are collected here. */
@@ -157,9 +173,7 @@ void options_parse(const struct argp *argp, int argc, char **argv, int least, in
         exit(CLI_USAGE);
     }
     if (all.count < least || (most >= 0 && all.count > most)) {
-        cli_fail(CLI_USAGE, "%s %s: got %d operands, want %s%d; see %s --help", argv[0] + strlen("aclgrad "),
-                 argp->args_doc ? argp->args_doc : "", all.count, least == most ? "" : "at least ",
-                 all.count < least ? least : most, argv[0]);
+        fail_count(argp, argv[0], all.count, least, most);
         exit(cli_report());
     }
     *operands = all.items;

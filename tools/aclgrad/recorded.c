@@ -155,6 +155,20 @@ const char *canonical_scalar(enum problem_operator op, const char *name)
     return "?";
 }
 
+static const char *nearest_scalar(enum problem_operator op, const char *name)
+{
+    const char *names[SCALAR_ALIASES + 1] = {NULL};
+    char normal[NAME_BYTES];
+    int count = 0;
+    for (int i = 0; i < SCALAR_ALIASES; ++i) {
+        if (scalar_aliases[i].op == op) {
+            names[count++] = scalar_aliases[i].name;
+        }
+    }
+    normalise(name, normal);
+    return nearest_name(normal, names);
+}
+
 /* --- scalars --------------------------------------------------------------------------------------------- */
 
 static bool read_list(const char *name, const json_t *value, int64_t **items, int64_t *count)
@@ -215,7 +229,9 @@ bool set_scalar(struct call *call, const char *name, const json_t *value)
         return true;
     }
     if (*key == '?') {
-        cli_say("aclgrad: argument '%s' is not one of %s; ignored", name, problem_table_of(&call->problem)->entry);
+        const char *nearest = nearest_scalar(call->problem.op, name);
+        cli_say("aclgrad: argument '%s' is not one of %s%s%s; ignored", name, problem_table_of(&call->problem)->entry,
+                nearest ? ", nearest: " : "", nearest ? nearest : "");
         return true;
     }
     if (json_is_array(value)) {
@@ -351,6 +367,25 @@ static bool agrees_with_operator(const json_t *notes, const struct problem_table
         !(problem_text && strncmp(problem_text, table->name, length) == 0 && problem_text[length] == ':')) {
         return cli_fail(CLI_IO, "the JSON of the call: \"problem\" is %s%s%s, want one of %s as \"operator\" says",
                         json_kind(problem), problem_text ? " " : "", problem_text ? problem_text : "", table->name);
+    }
+    return true;
+}
+
+/* A member that nobody reads is foreign, which is told, or one of ours misspelt, which must not be read as absent. */
+static bool knows_members(json_t *notes)
+{
+    static const char *const names[] = {"operator", "entry", "arguments", "views", "problem", NULL};
+    const char *name;
+    json_t *value;
+    json_object_foreach(notes, name, value)
+    {
+        const char *nearest = has_name(names, name) ? NULL : nearest_name(name, names);
+        if (nearest) {
+            return cli_fail(CLI_IO, "the JSON of the call: unknown member \"%s\", nearest: \"%s\"", name, nearest);
+        }
+        if (!has_name(names, name)) {
+            cli_say("aclgrad: the JSON of the call: unknown member \"%s\"; ignored", name);
+        }
     }
     return true;
 }
@@ -506,7 +541,7 @@ static bool assemble(const char *text, struct tensor_set *set, struct call *call
     if (!notes) {
         return cli_fail(CLI_IO, "the JSON of the call, line %d: %s", error.line, error.text);
     }
-    bool is_good = read_notes(notes, call) && apply_views(notes, set, call);
+    bool is_good = knows_members(notes) && read_notes(notes, call) && apply_views(notes, set, call);
     for (int i = 0; is_good && i < set->count; ++i) {
         is_good = call_add_tensor(call, &set->items[i]);
     }

@@ -57,7 +57,10 @@ static void note_worst(struct verdict *v, const struct comparison_sides *sides, 
         const struct worst_element *e = &c->worst[i];
         char place[PLACE_TEXT];
         axes_place(axes, sides->got, e->at, place);
-        if (isnan(e->limit)) { /* the rule has none for single elements */
+        if (sides->got->dtype == AG_INT64 && sides->want->dtype == AG_INT64) { /* a double would lose digits */
+            const int64_t *got = sides->got->data, *want = sides->want->data;
+            table_row(&v->worst, "ssddgg", sides->got->name, place, got[e->at], want[e->at], e->error, e->limit);
+        } else if (isnan(e->limit)) { /* the rule has none for single elements */
             table_row(&v->worst, "ssgggs", sides->got->name, place, e->got, e->want, e->error, "");
         } else {
             table_row(&v->worst, "ssgggg", sides->got->name, place, e->got, e->want, e->error, e->limit);
@@ -140,7 +143,7 @@ bool verdict_compare(struct verdict *v, const struct comparison_sides *sides, co
     if (!compare_tensors(sides, standard, v->options->worst > 0 ? v->options->worst : 1, &c)) {
         return false;
     }
-    const char *word = !c.is_passed ? "FAILED" : c.is_mistrusted ? "MISTRUSTED" : "passed";
+    const char *word = !c.elems ? "EMPTY" : !c.is_passed ? "FAILED" : c.is_mistrusted ? "MISTRUSTED" : "passed";
     const double zero_percent = c.elems ? 100.0 * (double)c.zeros / (double)c.elems : 0;
     char place[PLACE_TEXT] = "";
     if (c.worst_count > 0) {
@@ -154,9 +157,12 @@ bool verdict_compare(struct verdict *v, const struct comparison_sides *sides, co
                   zero_percent, standard->name, place, c.reason, v->problem);
     }
     v->compared += c.elems > 0;
+    v->empty += c.elems == 0;
     v->failed += !c.is_passed;
     v->mistrusted += c.is_mistrusted;
-    remember(c.is_passed ? v->passed : v->wrong, sides->got->name);
+    if (c.elems > 0) {
+        remember(c.is_passed ? v->passed : v->wrong, sides->got->name);
+    }
     if (!c.is_passed) {
         note_worst(v, sides, axes, &c);
         note_findings(v, sides, standard, axes);
@@ -254,7 +260,9 @@ int verdict_end(struct verdict *v, const char *command)
     table_line("\n%s: %d compared, %d failed, %d missing%s%s", is_passed ? "PASSED" : "FAILED", v->compared,
                v->failed, v->missing,
                v->mistrusted ? ", some MISTRUSTED: nearly all of what they were compared with is zero" : "",
-               v->compared == 0 ? "; nothing was compared" : "");
+               v->compared > 0 ? ""
+               : v->empty > 0  ? "; nothing was compared: no tensor has elements"
+                               : "; nothing was compared");
     table_set("verdict", json_string(is_passed ? "passed" : "failed"));
     table_set("compared", json_integer(v->compared));
     table_finish(command);

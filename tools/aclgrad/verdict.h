@@ -28,9 +28,9 @@ error_t parse_verdict_option(int key, char *text, struct verdict_options *option
 struct verdict {
     const struct verdict_options *options;
     struct table results, worst, findings;
-    const char *problem; /* set by the caller before verdict_compare */
-    struct table *extra; /* printed after the results; NULL: none */
-    int compared, failed, mistrusted, missing;
+    const char *problem;                              /* set by the caller before verdict_compare */
+    struct table *extra;                              /* printed after the results; NULL: none */
+    int compared, failed, mistrusted, missing, empty; /* empty: has no elements; neither passed nor failed */
     bool has_svg, has_failed_svg;
     char passed[512]; /* names of tensors that passed and failed, spaces around each */
     char wrong[512];
