@@ -2,6 +2,7 @@
  * AG_ISA_HEADER its vocabulary.
  * All loops are in the .inc files; here they are instantiated per element and panel type and put into the one symbol
  * that this file exports. */
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -25,6 +26,7 @@
 #    include "kernel/indexer_tiles.inc"
 #endif
 #include "kernel/attention_probabilities.inc"
+#include "kernel/attention_softmax.inc"
 
 /* --- per element type ---------------------------------------------------------------------------------- */
 
@@ -113,6 +115,7 @@ const struct ag_kernels PASTE(ag_kernels_, AG_ISA) = {
             .zero_row = moe_zero_row,
             .fence = moe_fence},
     .attention = {.probabilities = {[AG_PANEL_F32] = probabilities_f32, [AG_PANEL_BF16] = probabilities_bf16},
+                  .softmax = {[AG_PANEL_F32] = softmax_f32, [AG_PANEL_BF16] = softmax_bf16},
                   .row_dots = {row_dots_f32, row_dots_f16, row_dots_bf16}},
     .begin_task = begin_task,
     .end_task = end_task,

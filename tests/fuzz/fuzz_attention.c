@@ -216,8 +216,8 @@ static void make_definition(const struct attention_problem *p, bool is_defined, 
         arrays[i] = fuzz_doubles(counts[i / 2]);
     }
     if (is_defined) {
-        const struct attention_ref ref = {arrays[0], arrays[1], arrays[2], arrays[3], arrays[4],
-                                          arrays[5], arrays[6], arrays[7], arrays[8], arrays[9]};
+        const struct attention_ref ref = {arrays[0], arrays[1], arrays[2], arrays[3], arrays[4], arrays[5],
+                                          arrays[6], arrays[7], arrays[8], arrays[9], NULL,      NULL};
         FUZZ_REQUIRE(attention_ref(p, attention_choose_layout(p), &ref) == AG_OK, "no definition: %s",
                      ag_error_peek());
     }

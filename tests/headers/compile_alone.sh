@@ -40,6 +40,7 @@ typedef struct aclBoolArray aclBoolArray;
 typedef struct aclTensorList aclTensorList;
 typedef struct aclScalarList aclScalarList;
 typedef int aclnnStatus;
+#include "aclnnop/aclnn_flash_attention_score.h"
 #include "aclnnop/aclnn_lightning_indexer_grad.h"
 #include "acl/acl.h"
 int main() { auto ret = aclInit(nullptr); return ret == ACL_SUCCESS ? 0 : 1; }

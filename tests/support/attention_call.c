@@ -40,6 +40,9 @@ static void create_inputs(struct attention_call *call)
         call->qr = create_tensor(c, c->dtype, call->t1, c->n1, c->dr);
         call->kr = create_tensor(c, c->dtype, call->t2, c->n2, c->dr);
     }
+    if (c->has_sink) {
+        call->sink = test_tensor_create(AG_FLOAT, 1, &c->n1);
+    }
 }
 
 static void create_outputs(struct attention_call *call)
@@ -51,6 +54,9 @@ static void create_outputs(struct attention_call *call)
     if (c->dr) {
         call->dqr = create_tensor(c, c->dtype, call->t1, c->n1, c->dr);
         call->dkr = create_tensor(c, c->dtype, call->t2, c->n2, c->dr);
+    }
+    if (c->has_sink) {
+        call->dsink = test_tensor_create(AG_FLOAT, 1, &c->n1);
     }
 }
 
@@ -206,7 +212,7 @@ static double *doubles_of(const struct test_tensor *tensor)
 
 static void free_doubles(struct attention_doubles *x)
 {
-    double *all[] = {x->q, x->qr, x->k, x->kr, x->v, x->max, x->sum, x->out};
+    double *all[] = {x->q, x->qr, x->k, x->kr, x->v, x->sink, x->max, x->sum, x->out};
     for (size_t i = 0; i < sizeof all / sizeof *all; ++i) {
         free(all[i]);
     }
@@ -221,6 +227,7 @@ void attention_call_refresh(struct attention_call *call)
                                                doubles_of(&call->k),
                                                doubles_of(&call->kr),
                                                doubles_of(&call->v),
+                                               doubles_of(&call->sink),
                                                calloc(rows + 1, sizeof(double)),
                                                calloc(rows + 1, sizeof(double)),
                                                calloc(rows * (size_t)call->c.dv + 1, sizeof(double))};
@@ -244,13 +251,20 @@ static void fill(struct attention_call *call, struct test_random *random)
         test_tensor_fill_normal(&call->qr, random, call->c.deviation);
         test_tensor_fill_normal(&call->kr, random, call->c.deviation);
     }
+    if (call->c.has_sink) {
+        test_tensor_fill_normal(&call->sink, random, 2);
+    }
     attention_call_refresh(call);
 }
 
 static void set_args(struct attention_call *call)
 {
     const struct attention_case *c = &call->c;
-    call->args = (struct attention_args){.query = call->q.handle,
+    call->args = (struct attention_args){.entry = "test",
+                                         .softmax_layout = c->is_as_input ? "same_as_input" : "",
+                                         .sink = call->sink.handle,
+                                         .dsink = call->dsink.handle,
+                                         .query = call->q.handle,
                                          .query_rope = call->qr.handle,
                                          .key = call->k.handle,
                                          .key_rope = call->kr.handle,
@@ -306,9 +320,9 @@ static void destroy_tensor(struct test_tensor *tensor)
 
 void attention_call_destroy(struct attention_call *call)
 {
-    struct test_tensor *tensors[] = {&call->q,  &call->qr,   &call->k,   &call->kr,  &call->v,
-                                     &call->dy, &call->mask, &call->max, &call->sum, &call->out,
-                                     &call->dq, &call->dqr,  &call->dk,  &call->dkr, &call->dv};
+    struct test_tensor *tensors[] = {&call->q,    &call->qr,  &call->k,   &call->kr,   &call->v,    &call->dy,
+                                     &call->mask, &call->max, &call->sum, &call->out,  &call->dq,   &call->dqr,
+                                     &call->dk,   &call->dkr, &call->dv,  &call->sink, &call->dsink};
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; ++i) {
         destroy_tensor(tensors[i]);
     }
@@ -321,9 +335,27 @@ void attention_call_destroy(struct attention_call *call)
 
 /* --- the call -------------------------------------------------------------------------------------------- */
 
-aclnnStatus attention_call_phase1(struct attention_call *call)
+static aclnnStatus phase1_v1(const struct attention_args *a)
 {
-    const struct attention_args *a = &call->args;
+    return aclnnFlashAttentionUnpaddingScoreGradGetWorkspaceSize(
+        a->query, a->key, a->value, a->dy, a->pse_shift, a->drop_mask, a->padding_mask, a->atten_mask, a->softmax_max,
+        a->softmax_sum, a->softmax_in, a->attention_in, a->prefix, a->actual_seq_q, a->actual_seq_kv, a->scale,
+        a->keep_prob, a->pre_tokens, a->next_tokens, a->head_num, (char *)a->input_layout, a->inner_precise,
+        a->sparse_mode, a->dq, a->dk, a->dv, a->dpse, (uint64_t *)a->workspace_size, (aclOpExecutor **)a->executor);
+}
+
+static aclnnStatus phase1_v2(const struct attention_args *a)
+{
+    return aclnnFlashAttentionUnpaddingScoreGradV2GetWorkspaceSize(
+        a->query, a->key, a->value, a->dy, a->pse_shift, a->drop_mask, a->padding_mask, a->atten_mask, a->softmax_max,
+        a->softmax_sum, a->softmax_in, a->attention_in, a->prefix, a->actual_seq_q, a->actual_seq_kv, a->q_start,
+        a->kv_start, a->scale, a->keep_prob, a->pre_tokens, a->next_tokens, a->head_num, (char *)a->input_layout,
+        a->inner_precise, a->sparse_mode, a->pse_type, a->dq, a->dk, a->dv, a->dpse, (uint64_t *)a->workspace_size,
+        (aclOpExecutor **)a->executor);
+}
+
+static aclnnStatus phase1_v3(const struct attention_args *a)
+{
     return aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize(
         a->query, a->query_rope, a->key, a->key_rope, a->value, a->dy, a->pse_shift, a->drop_mask, a->padding_mask,
         a->atten_mask, a->softmax_max, a->softmax_sum, a->softmax_in, a->attention_in, a->prefix, a->actual_seq_q,
@@ -332,10 +364,49 @@ aclnnStatus attention_call_phase1(struct attention_call *call)
         a->dv, a->dpse, (uint64_t *)a->workspace_size, (aclOpExecutor **)a->executor);
 }
 
+static aclnnStatus phase1_v4(const struct attention_args *a)
+{
+    return aclnnFlashAttentionUnpaddingScoreGradV4GetWorkspaceSize(
+        a->query, a->key, a->value, a->dy, a->pse_shift, a->drop_mask, a->padding_mask, a->atten_mask, a->softmax_max,
+        a->softmax_sum, a->softmax_in, a->attention_in, a->prefix, a->actual_seq_q, a->actual_seq_kv, a->scale,
+        a->keep_prob, a->pre_tokens, a->next_tokens, a->head_num, (char *)a->input_layout, a->inner_precise,
+        a->sparse_mode, a->dq, a->dk, a->dv, a->dpse, (char *)a->softmax_layout, (uint64_t *)a->workspace_size,
+        (aclOpExecutor **)a->executor);
+}
+
+static aclnnStatus phase1_v5(const struct attention_args *a)
+{
+    return aclnnFlashAttentionUnpaddingScoreGradV5GetWorkspaceSize(
+        a->query, a->query_rope, a->key, a->key_rope, a->value, a->dy, a->pse_shift, a->drop_mask, a->padding_mask,
+        a->atten_mask, a->softmax_max, a->softmax_sum, a->softmax_in, a->attention_in, a->sink, a->prefix,
+        a->actual_seq_q, a->actual_seq_kv, a->q_start, a->kv_start, a->scale, a->keep_prob, a->pre_tokens,
+        a->next_tokens, a->head_num, (char *)a->input_layout, a->inner_precise, a->sparse_mode, a->pse_type,
+        (char *)a->softmax_layout, a->dq, a->dq_rope, a->dk, a->dk_rope, a->dv, a->dpse, a->dsink,
+        (uint64_t *)a->workspace_size, (aclOpExecutor **)a->executor);
+}
+
+aclnnStatus attention_call_phase1(struct attention_call *call)
+{
+    static aclnnStatus (*const phase1[])(const struct attention_args *a) = {phase1_v1, phase1_v2, phase1_v3,
+                                                                            phase1_v4, phase1_v5};
+    return phase1[call->c.version ? call->c.version - 1 : 2](&call->args); /* a call without a case: version 3 */
+}
+
+typedef aclnnStatus phase2(void *workspace, uint64_t size, aclOpExecutor *executor, aclrtStream stream);
+
+static phase2 *phase2_of(int version)
+{
+    static phase2 *const entries[] = {aclnnFlashAttentionUnpaddingScoreGrad, aclnnFlashAttentionUnpaddingScoreGradV2,
+                                      aclnnFlashAttentionUnpaddingScoreGradV3,
+                                      aclnnFlashAttentionUnpaddingScoreGradV4,
+                                      aclnnFlashAttentionUnpaddingScoreGradV5};
+    return entries[version - 1];
+}
+
 static void poison_outputs(struct attention_call *call)
 {
-    struct test_tensor *outputs[] = {&call->dq, &call->dqr, &call->dk, &call->dkr, &call->dv};
-    for (int i = 0; i < 5; ++i) {
+    struct test_tensor *outputs[] = {&call->dq, &call->dqr, &call->dk, &call->dkr, &call->dv, &call->dsink};
+    for (int i = 0; i < 6; ++i) {
         if (outputs[i]->handle) {
             test_tensor_fill_bytes(outputs[i], 0xff);
         }
@@ -351,7 +422,7 @@ void attention_call_run(struct attention_call *call)
     }
     struct test_buffer workspace = test_buffer_create(call->workspace_size, 1);
     memset(workspace.data, 0xff, workspace.bytes);
-    status = aclnnFlashAttentionUnpaddingScoreGradV3(workspace.data, call->workspace_size, call->executor, NULL);
+    status = phase2_of(call->c.version)(workspace.data, call->workspace_size, call->executor, NULL);
     if (status != 0) {
         fail_msg("phase 2: %d %s\n%s", status, ag_error_take(), attention_case_text(&call->c));
     }
@@ -372,9 +443,9 @@ struct attention_ref attention_call_ref(struct attention_call *call, enum ag_sof
     const struct attention_case *c = &call->c;
     const int64_t q = call->t1 * c->n1, k = call->t2 * c->n2;
     struct attention_problem problem;
-    struct attention_ref ref = {doubles(q * c->d),  doubles(q * c->d), doubles(q * c->dr), doubles(q * c->dr),
-                                doubles(k * c->d),  doubles(k * c->d), doubles(k * c->dr), doubles(k * c->dr),
-                                doubles(k * c->dv), doubles(k * c->dv)};
+    struct attention_ref ref = {doubles(q * c->d),  doubles(q * c->d),  doubles(q * c->dr), doubles(q * c->dr),
+                                doubles(k * c->d),  doubles(k * c->d),  doubles(k * c->dr), doubles(k * c->dr),
+                                doubles(k * c->dv), doubles(k * c->dv), doubles(c->n1),     doubles(c->n1)};
     assert_int_equal(attention_check(&call->args, &problem), AG_OK);
     assert_int_equal(attention_ref(&problem, layout, &ref), AG_OK);
     attention_release(&problem);
@@ -383,8 +454,9 @@ struct attention_ref attention_call_ref(struct attention_call *call, enum ag_sof
 
 void attention_call_ref_free(struct attention_ref *ref)
 {
-    double *all[] = {ref->dq,      ref->dq_bound,      ref->dq_rope, ref->dq_rope_bound, ref->dk, ref->dk_bound,
-                     ref->dk_rope, ref->dk_rope_bound, ref->dv,      ref->dv_bound};
+    double *all[] = {ref->dq, ref->dq_bound, ref->dq_rope, ref->dq_rope_bound,
+                     ref->dk, ref->dk_bound, ref->dk_rope, ref->dk_rope_bound,
+                     ref->dv, ref->dv_bound, ref->dsink,   ref->dsink_bound};
     for (size_t i = 0; i < sizeof all / sizeof *all; ++i) {
         free(all[i]);
     }
@@ -402,9 +474,10 @@ double attention_call_compare_with(const struct attention_call *call, const stru
                             compare(call, "dq", &call->dq, ref->dq, ref->dq_bound),
                             compare(call, "dk", &call->dk, ref->dk, ref->dk_bound),
                             compare(call, "dqRope", &call->dqr, ref->dq_rope, ref->dq_rope_bound),
-                            compare(call, "dkRope", &call->dkr, ref->dk_rope, ref->dk_rope_bound)};
+                            compare(call, "dkRope", &call->dkr, ref->dk_rope, ref->dk_rope_bound),
+                            compare(call, "dsink", &call->dsink, ref->dsink, ref->dsink_bound)};
     double most = 0;
-    for (int i = 0; i < 5; ++i) {
+    for (int i = 0; i < 6; ++i) {
         most = worst[i] > most ? worst[i] : most;
     }
     return most;
@@ -440,5 +513,8 @@ void attention_call_assert_same(const struct attention_call *a, const struct att
     if (a->dqr.handle) {
         test_assert_same_bits("dqRope", &a->dqr, &b->dqr);
         test_assert_same_bits("dkRope", &a->dkr, &b->dkr);
+    }
+    if (a->dsink.handle) {
+        test_assert_same_bits("dsink", &a->dsink, &b->dsink);
     }
 }

@@ -39,6 +39,7 @@ struct attention_case attention_case_with_defaults(struct attention_case c)
     if (is_all_zero(c.kv_ends)) {
         memcpy(c.kv_ends, c.q_ends, sizeof c.kv_ends);
     }
+    c.version = c.version ? c.version : c.has_sink ? 5 : 3;
     c.scale = c.scale != 0 ? c.scale : 1 / sqrt((double)(c.d + c.dr));
     c.deviation = c.deviation != 0 ? c.deviation : 1;
     c.layout = c.layout == AG_SOFTMAX_AUTO ? AG_SOFTMAX_CANN : c.layout;
@@ -60,10 +61,10 @@ const char *attention_case_text(const struct attention_case *c)
     int used = snprintf(text, sizeof text,
                         "attention: dtype=%s n1=%" PRId64 " n2=%" PRId64 " d=%" PRId64 " dr=%" PRId64 " dv=%" PRId64
                         " mode=%" PRId64 " pre=%" PRId64 " next=%" PRId64 " mask=%d/%d+%" PRId64
-                        " scale=%g deviation=%g layout=%d views=%d seed=%" PRIu64,
+                        " scale=%g deviation=%g layout=%d views=%d version=%d sink=%d seed=%" PRIu64,
                         ag_dtype_name(c->dtype), c->n1, c->n2, c->d, c->dr, c->dv, c->mode, c->pre, c->next,
                         (int)c->mask_shape, (int)c->mask_bytes, c->mask_extra, c->scale, c->deviation, (int)c->layout,
-                        (int)c->views, c->seed);
+                        (int)c->views, c->version, c->has_sink, c->seed);
     used += print_list(text + used, sizeof text - (size_t)used, "q", c->q_ends, c->count);
     used += print_list(text + used, sizeof text - (size_t)used, "kv", c->kv_ends, c->count);
     if (c->mode == 6) {

@@ -90,7 +90,7 @@ static void forward_row(const struct attention_call *call, struct attention_doub
     const struct attention_case *c = &call->c;
     const struct attention_rows keys = attention_case_rows(c, c->kv_ends, b);
     const int64_t t = attention_case_rows(c, c->q_ends, b).begin + i, h = n / (c->n1 / c->n2);
-    double max = -INFINITY, sum = 0;
+    double max = x->sink ? x->sink[n] : -INFINITY, sum = 0;
     double *out = x->out + (t * c->n1 + n) * c->dv;
     for (int64_t e = 0; e < c->dv; ++e) {
         out[e] = 0;
@@ -109,10 +109,12 @@ static void forward_row(const struct attention_call *call, struct attention_doub
             }
         }
     }
+    sum += x->sink ? exp(x->sink[n] - max) : 0;
     for (int64_t e = 0; e < c->dv && sum > 0; ++e) {
         out[e] /= sum;
     }
     /* What the forward operator stores where nothing is visible. */
+    sum = keys.count > 0 ? sum : 0;
     x->max[t * c->n1 + n] = sum > 0 ? max : keys.count > 0 ? -FLT_MAX : 0;
     x->sum[t * c->n1 + n] = sum > 0 ? sum : keys.count > 0 ? FLT_MAX : 0;
 }

@@ -1,5 +1,5 @@
-/* Calls of aclnnFlashAttentionUnpaddingScoreGradV3 for tests: a case in plain values, its tensors with realistic
- * statistics, and the comparison with the definition.
+/* Calls of aclnnFlashAttentionUnpaddingScoreGradV3, its sisters and the forward for tests: a case in plain values, its
+ * tensors with realistic statistics, and the comparison with the definition.
  *
  * The forward pass here shares nothing with the library: its visibility rule is the table of the operator's page, pair
  * by pair, and its arithmetic is double throughout. */
@@ -7,6 +7,7 @@
 #define AG_TESTS_SUPPORT_ATTENTION_PROBLEM_H
 
 #include "op/attention/attention.h"
+#include "op/attention/attention_forward.h"
 #include "support/support.h"
 
 enum test_mask_shape {
@@ -52,6 +53,9 @@ struct attention_case {
     double deviation;              /* of query, key and rope; 1 */
     enum ag_softmax_layout layout; /* the order of the statistics; AUTO: CANN */
     enum test_views views;
+    bool has_sink;
+    int version;            /* of the entry, 1 to 5; 3, with a sink 5. The forward: 3, 4 or 5 */
+    bool is_as_input;       /* versions 4 and 5: the statistics' layout is "same_as_input" */
     bool invent_statistics; /* made up: for cases too large for the forward pass */
     uint64_t seed;
 };
@@ -59,14 +63,15 @@ struct attention_case {
 /* The same in doubles, for the forward pass. Dense. */
 struct attention_doubles {
     double *q, *qr, *k, *kr, *v; /* [T1, N1, D], [T1, N1, Dr], [T2, N2, D], [T2, N2, Dr], [T2, N2, Dv] */
+    double *sink;                /* [N1]; NULL: none */
     double *max, *sum, *out;     /* [T1, N1], [T1, N1], [T1, N1, Dv] */
 };
 
 struct attention_call {
     struct attention_case c;
     int64_t t1, t2;
-    struct test_tensor q, qr, k, kr, v, dy, mask, max, sum, out;
-    struct test_tensor dq, dqr, dk, dkr, dv;
+    struct test_tensor q, qr, k, kr, v, dy, mask, sink, max, sum, out;
+    struct test_tensor dq, dqr, dk, dkr, dv, dsink;
     aclTensor *compressed_mask; /* instead of mask */
     struct attention_doubles doubles;
     aclIntArray *q_list, *kv_list, *prefix;
@@ -115,6 +120,28 @@ bool attention_forward_sees(const struct attention_call *call, int64_t b, int64_
 
 /* Writes doubles->max, ->sum into the tensors in the given order (lanes 1-7: NaN) and doubles->out into attentionIn. */
 void attention_call_store_statistics(struct attention_call *call, enum ag_softmax_layout layout);
+
+/* --- the forward operator (attention_forward_call.c), whose outputs are max, sum and out of the same call --- */
+
+/* Phase 1 with call->args. */
+aclnnStatus attention_forward_phase1(struct attention_call *call);
+
+/* Both phases, as attention_call_run. */
+void attention_forward_run(struct attention_call *call);
+
+/* The definition's results and bounds for the call. */
+struct attention_forward_ref attention_forward_call_ref(struct attention_call *call);
+void attention_forward_call_ref_free(struct attention_forward_ref *ref);
+
+/* Compares max, sum (all eight lanes of each row) and out with the definition, element by element. */
+double attention_forward_compare_with(const struct attention_call *call, const struct attention_forward_ref *ref);
+
+/* Runs and compares; the second in every kernel table that this CPU runs. */
+double attention_forward_verify(struct attention_call *call);
+void attention_forward_verify_each_isa(struct attention_call *call);
+
+/* The forward's outputs of two calls have the same bits. */
+void attention_forward_assert_same(const struct attention_call *a, const struct attention_call *b);
 
 /* One line that tells the case. */
 const char *attention_case_text(const struct attention_case *c);

@@ -86,7 +86,8 @@ bool bind_attention(const struct call *call, const struct tensor_set *outputs, s
 {
     const struct problem *p = &call->problem;
     const int64_t width = problem_integer(p, "d") + problem_integer(p, "dr");
-    *args = (struct attention_args){.scale = problem_real_or(p, "scale", width > 0 ? 1 / sqrt((double)width) : 1),
+    *args = (struct attention_args){.entry = "aclnnFlashAttentionUnpaddingScoreGradV3",
+                                    .scale = problem_real_or(p, "scale", width > 0 ? 1 / sqrt((double)width) : 1),
                                     .keep_prob = problem_real_or(p, "keepprob", 1),
                                     .pre_tokens = problem_integer(p, "pre"),
                                     .next_tokens = problem_integer(p, "next"),
@@ -172,11 +173,18 @@ bool define_attention_in(const struct call *call, enum ag_softmax_layout layout,
     bool is_good = make_outputs(call, &outputs) && check_attention(call, &outputs, &checked) &&
                    add_doubles(&outputs, values) && add_doubles(&outputs, bounds);
     if (is_good && !checked.problem.is_nothing) {
-        const struct attention_ref ref = {tensor_set_data(values, "dq"),     tensor_set_data(bounds, "dq"),
-                                          tensor_set_data(values, "dqRope"), tensor_set_data(bounds, "dqRope"),
-                                          tensor_set_data(values, "dk"),     tensor_set_data(bounds, "dk"),
-                                          tensor_set_data(values, "dkRope"), tensor_set_data(bounds, "dkRope"),
-                                          tensor_set_data(values, "dv"),     tensor_set_data(bounds, "dv")};
+        const struct attention_ref ref = {tensor_set_data(values, "dq"),
+                                          tensor_set_data(bounds, "dq"),
+                                          tensor_set_data(values, "dqRope"),
+                                          tensor_set_data(bounds, "dqRope"),
+                                          tensor_set_data(values, "dk"),
+                                          tensor_set_data(bounds, "dk"),
+                                          tensor_set_data(values, "dkRope"),
+                                          tensor_set_data(bounds, "dkRope"),
+                                          tensor_set_data(values, "dv"),
+                                          tensor_set_data(bounds, "dv"),
+                                          NULL,
+                                          NULL};
         const enum ag_softmax_layout order = layout == AG_SOFTMAX_AUTO ? layout_of(&checked.problem) : layout;
         const ag_status status = attention_ref(&checked.problem, order, &ref);
         is_good = status == AG_OK || fail_rejected("the definition", status);

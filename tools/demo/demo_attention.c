@@ -154,8 +154,9 @@ static aclnnStatus define(void)
     demo_want_create(&wants[2], "dk", &dk);
     demo_want_create(&wants[3], "dkRope", &dk_rope);
     demo_want_create(&wants[4], "dv", &dv);
-    const struct attention_ref ref = {wants[0].value, wants[0].bound, wants[1].value, wants[1].bound, wants[2].value,
-                                      wants[2].bound, wants[3].value, wants[3].bound, wants[4].value, wants[4].bound};
+    const struct attention_ref ref = {wants[0].value, wants[0].bound, wants[1].value, wants[1].bound,
+                                      wants[2].value, wants[2].bound, wants[3].value, wants[3].bound,
+                                      wants[4].value, wants[4].bound, NULL,           NULL};
     struct attention_problem problem;
     ag_status status = attention_check(&args, &problem);
     if (status == AG_OK) {

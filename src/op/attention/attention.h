@@ -1,12 +1,14 @@
-/* aclnnFlashAttentionUnpaddingScoreGradV3: the problem, as every file of this folder sees it.
+/* Attention over packs, forward and backward: the problem, as every file of this folder sees it.
  *
- *   attention_api.c         the entry points: a table of contents
- *   attention_check.c       arguments -> problem, every rule with its status and message
+ *   attention_api.c         the entry points of the gradient: a table of contents
+ *   attention_rules.c       the rules that both directions share, each with its status and message
+ *   attention_check.c       the gradient's arguments -> problem
  *   attention_plan.c        problem -> plan: tiles, partition, workspace
  *   attention_run.c         executes the plan
  *   attention_mask.c        which columns a row sees
  *   attention_statistics.c  where a row's softmax statistics lie
  *   attention_ref.c         the definition, in double
+ *   attention_forward_*.c   the same files of the forward operator
  *
  * Words: T1, T2 rows of query and key over the whole pack; N1, N2 their heads; D, Dr, Dv the dims of query/key, rope
  * and value. A sequence is one entry of the length lists: Sq query rows against Skv keys. Row i and column j count
@@ -25,18 +27,21 @@
 
 /* --- what the caller gave, by name ----------------------------------------------------------------------- */
 
+/* Of every version and both directions; what a version has not is NULL, or keep_prob and pse_type 1. */
 struct attention_args {
+    const char *entry; /* the operator's name, for messages; lives for ever */
     const aclTensor *query, *query_rope, *key, *key_rope, *value, *dy;
-    const aclTensor *pse_shift, *drop_mask, *padding_mask, *atten_mask;
-    const aclTensor *softmax_max, *softmax_sum, *softmax_in, *attention_in;
+    const aclTensor *pse_shift, *drop_mask, *padding_mask, *atten_mask, *sink;
+    const aclTensor *softmax_max, *softmax_sum, *softmax_in, *attention_in; /* the forward's outputs */
     const aclIntArray *prefix, *actual_seq_q, *actual_seq_kv, *q_start, *kv_start;
     double scale, keep_prob;
     int64_t pre_tokens, next_tokens, head_num;
     const char *input_layout;
+    const char *softmax_layout; /* "", "same_as_input"; NULL counts as "" */
     int64_t inner_precise, sparse_mode, pse_type;
-    const aclTensor *dq, *dq_rope, *dk, *dk_rope, *dv, *dpse;
-    const uint64_t *workspace_size; /* only tested against NULL */
-    aclOpExecutor *const *executor; /* only tested against NULL */
+    const aclTensor *dq, *dq_rope, *dk, *dk_rope, *dv, *dpse, *dsink; /* the gradient's outputs */
+    const uint64_t *workspace_size;                                   /* only tested against NULL */
+    aclOpExecutor *const *executor;                                   /* only tested against NULL */
 };
 
 /* --- what the check makes of it -------------------------------------------------------------------------- */
@@ -54,18 +59,22 @@ struct attention_sequence {
 #define ATTENTION_FAR ((int64_t)1 << 40)
 
 struct attention_problem {
+    const char *entry;
     /* Inputs. The 16-bit or 32-bit type of all of them is `elem`, ropes included. */
     struct ag_view query, query_rope; /* [T1, N1, D], [T1, N1, Dr] */
     struct ag_view key, key_rope;     /* [T2, N2, D], [T2, N2, Dr] */
     struct ag_view value;             /* [T2, N2, Dv] */
     struct ag_view dy, attention_in;  /* [T1, N1, Dv] */
+    struct ag_view sink;              /* FLOAT [N1], or absent: a score that every row of the head sees, of value 0 */
     struct ag_view mask;              /* has_mask_bytes: [B or 1, N1 or 1, >= Sq, >= Skv], strides 0 where the same
                                        * for all; else never read */
-    struct ag_view softmax_max, softmax_sum; /* FLOAT [T1, N1, 8] or [N1, T1, 8]; their true order: see below */
+    struct ag_view softmax_max, softmax_sum; /* FLOAT [T1, N1, 8] or [N1, T1, 8]; their true order: see below. The
+                                              * forward writes these two and attention_in, and has none of the following */
     /* Outputs; a rope output may be absent (then it is skipped). */
     struct ag_view dq, dq_rope; /* [T1, N1, D], [T1, N1, Dr] */
     struct ag_view dk, dk_rope; /* [T2, N2, D], [T2, N2, Dr] */
     struct ag_view dv;          /* [T2, N2, Dv] */
+    struct ag_view dsink;       /* FLOAT [N1]; absent without sink */
     /* Arguments that are accepted and never touched; kept only so that the runtime can number the operands.
      * `rejected` is always absent: pseShift and dropMask. */
     struct ag_view rejected, padding_mask, softmax_in, dpse;
@@ -141,6 +150,11 @@ struct attention_mask_row {
 struct attention_mask_row attention_mask_row(const struct attention_problem *problem,
                                              const struct attention_sequence *sequence, int64_t head, int64_t row);
 
+/* The columns of a row; none when mask bytes hide them all. */
+struct attention_columns attention_columns_of_row(const struct attention_problem *problem,
+                                                  const struct attention_sequence *sequence, int64_t head,
+                                                  int64_t row);
+
 /* --- where statistics lie (attention_statistics.c) ------------------------------------------------------- */
 
 /* The T1 * N1 rows of softmaxMax and softmaxSum come in one of three orders:
@@ -174,6 +188,7 @@ struct attention_ref {
     double *dk, *dk_bound;           /* [T2, N2, D] */
     double *dk_rope, *dk_rope_bound; /* [T2, N2, Dr] */
     double *dv, *dv_bound;           /* [T2, N2, Dv] */
+    double *dsink, *dsink_bound;     /* [N1]; ignored without sink */
 };
 
 /* Fills all arrays (slack rows with exact zeros of bound 0). Slow: a test's and a tool's business. AG_CREATE_EXECUTOR

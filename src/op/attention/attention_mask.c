@@ -117,3 +117,19 @@ struct attention_mask_row attention_mask_row(const struct attention_problem *pro
     const int64_t offset = sequence->batch * mask->strides[0] + head * mask->strides[1] + row * mask->strides[2];
     return (struct attention_mask_row){(const uint8_t *)ag_view_origin(mask) + offset, mask->strides[3]};
 }
+
+struct attention_columns attention_columns_of_row(const struct attention_problem *problem,
+                                                  const struct attention_sequence *sequence, int64_t head,
+                                                  int64_t row)
+{
+    struct attention_columns columns = attention_visible_columns(sequence, row);
+    const struct attention_mask_row mask = attention_mask_row(problem, sequence, head, row);
+    if (mask.bytes) {
+        int64_t column = columns.begin;
+        while (column < columns.end && mask.bytes[column * mask.stride] != 0) {
+            ++column;
+        }
+        columns.begin = column; /* the hidden ones in front need no work either */
+    }
+    return columns;
+}

@@ -117,7 +117,7 @@ static int64_t choose_splits(const struct attention_plan *plan, const struct att
 
 /* --- works and waves ------------------------------------------------------------------------------------ */
 
-static bool has_work(const struct attention_problem *problem, const struct attention_sequence *sequence)
+bool attention_has_work(const struct attention_problem *problem, const struct attention_sequence *sequence)
 {
     return sequence->query_len > 0 && sequence->key_len > 0 && problem->dim > 0 && problem->value_dim > 0;
 }
@@ -131,7 +131,8 @@ struct work_cursor {
 static bool next_work(const struct attention_plan *plan, struct work_cursor *cursor, struct attention_work *work)
 {
     const struct attention_problem *problem = &plan->problem;
-    while (cursor->sequence < problem->sequence_count && !has_work(problem, &problem->sequences[cursor->sequence])) {
+    while (cursor->sequence < problem->sequence_count &&
+           !attention_has_work(problem, &problem->sequences[cursor->sequence])) {
         ++cursor->sequence;
     }
     if (cursor->sequence == problem->sequence_count) {
@@ -226,8 +227,7 @@ static void build_works(struct attention_plan *plan)
 
 /* --- gaps ----------------------------------------------------------------------------------------------- */
 
-/* Writes the gaps when there is a table for them; returns their number. */
-static int64_t find_gaps(const struct attention_plan *plan, bool is_key, struct attention_gap *gaps)
+int64_t attention_find_gaps(const struct attention_plan *plan, bool is_key, struct attention_gap *gaps)
 {
     const struct attention_problem *problem = &plan->problem;
     const int64_t total = is_key ? problem->key_rows : problem->query_rows;
@@ -235,7 +235,7 @@ static int64_t find_gaps(const struct attention_plan *plan, bool is_key, struct 
     for (int64_t s = 0; s <= problem->sequence_count; ++s) {
         const bool is_end = s == problem->sequence_count;
         const struct attention_sequence *sequence = is_end ? NULL : &problem->sequences[s];
-        if (!is_end && !has_work(problem, sequence)) {
+        if (!is_end && !attention_has_work(problem, sequence)) {
             continue;
         }
         const int64_t begin = is_end ? total : is_key ? sequence->key_begin : sequence->query_begin;
@@ -266,7 +266,7 @@ static int64_t row_stride(int64_t words, int64_t vector)
     return (divide_up(words + vector, LINE_WORDS) | 1) * LINE_WORDS;
 }
 
-static void set_sizes(struct attention_plan *plan)
+void attention_set_sizes(struct attention_plan *plan)
 {
     const struct attention_problem *problem = &plan->problem;
     const struct ag_panel_kernels *panel = &plan->kernels->panel[plan->panel];
@@ -322,10 +322,10 @@ ag_status attention_make_plan(const struct attention_problem *problem, struct at
         return AG_OK;
     }
     plan->panel = plan->kernels->panel_of[problem->elem];
-    set_sizes(plan);
+    attention_set_sizes(plan);
     count_works(plan);
-    plan->query_gap_count = find_gaps(plan, false, NULL);
-    plan->key_gap_count = find_gaps(plan, true, NULL);
+    plan->query_gap_count = attention_find_gaps(plan, false, NULL);
+    plan->key_gap_count = attention_find_gaps(plan, true, NULL);
     plan->lanes = (int)larger(1, smaller(ag_config_get().threads, plan->item_count));
     return measure(plan);
 }
@@ -344,14 +344,20 @@ void attention_adopt_plan(void *adopted, void *memory)
     }
     plan->problem.sequences = plan->tables.sequences;
     build_works(plan);
-    find_gaps(plan, false, plan->tables.query_gaps);
-    find_gaps(plan, true, plan->tables.key_gaps);
+    attention_find_gaps(plan, false, plan->tables.query_gaps);
+    attention_find_gaps(plan, true, plan->tables.key_gaps);
 }
 
 /* --- what `explain` shows --------------------------------------------------------------------------------
  */
 
-static const char *why_not_faster(const struct attention_plan *plan)
+const char *attention_elem_name(enum ag_elem elem)
+{
+    static const char *const names[AG_ELEM_COUNT] = {"fp32", "fp16", "bf16"};
+    return names[elem];
+}
+
+const char *attention_why_not_faster(const struct attention_plan *plan)
 {
     if (plan->problem.has_overlap) {
         return "outputs-overlap-inputs:staged";
@@ -364,7 +370,6 @@ static const char *why_not_faster(const struct attention_plan *plan)
 
 void attention_describe_plan(const void *described, char *text, size_t bytes)
 {
-    static const char *const elem_names[AG_ELEM_COUNT] = {"fp32", "fp16", "bf16"};
     const struct attention_plan *plan = described;
     const struct attention_problem *problem = &plan->problem;
     if (problem->is_nothing) {
@@ -375,8 +380,8 @@ void attention_describe_plan(const void *described, char *text, size_t bytes)
              "elem=%s panel=%s kernels=%s tile=%dx%d tiles=%" PRId64 " sequences=%" PRId64 " items=%" PRId64
              " split_sequences=%" PRId64 " waves=%" PRId64 " lanes=%d workspace=%" PRIu64 " lane_bytes=%" PRIu64
              " statistics=%s slow_because=%s",
-             elem_names[problem->elem], plan->panel == AG_PANEL_BF16 ? "bf16-pair" : "fp32",
+             attention_elem_name(problem->elem), plan->panel == AG_PANEL_BF16 ? "bf16-pair" : "fp32",
              ag_isa_name(plan->kernels->isa), ATTENTION_TILE, ATTENTION_TILE, plan->tile_count, plan->work_count,
              plan->item_count, plan->split_count, plan->wave_count, plan->lanes, plan->workspace_bytes,
-             plan->lane_bytes, attention_layout_name(problem->softmax_layout), why_not_faster(plan));
+             plan->lane_bytes, attention_layout_name(problem->softmax_layout), attention_why_not_faster(plan));
 }

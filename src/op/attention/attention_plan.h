@@ -100,6 +100,21 @@ void attention_describe_plan(const void *plan, char *text, size_t bytes);
 /* struct ag_operator's run (attention_run.c). */
 ag_status attention_run_plan(const void *plan, void *workspace);
 
+/* --- pieces that the forward's plan uses too ------------------------------------------------------------- */
+
+/* A sequence that adds to a result. */
+bool attention_has_work(const struct attention_problem *problem, const struct attention_sequence *sequence);
+
+/* From problem, kernels and panel: the sizes of packed rows. */
+void attention_set_sizes(struct attention_plan *plan);
+
+/* Writes the gaps of query or key rows when there is a table for them; returns their number. */
+int64_t attention_find_gaps(const struct attention_plan *plan, bool is_key, struct attention_gap *gaps);
+
+/* For descriptions of plans: "bf16", and what a faster path would need, or "none". */
+const char *attention_elem_name(enum ag_elem elem);
+const char *attention_why_not_faster(const struct attention_plan *plan);
+
 /* --- tiles ---------------------------------------------------------------------------------------------- */
 
 /* The columns that rows [begin, end) of the sequence see between them. */

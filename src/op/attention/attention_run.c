@@ -146,13 +146,13 @@ static void reduce_block(void *context, int64_t index, int lane)
 
 /* --- rows that no work covers --------------------------------------------------------------------------- */
 
-static int64_t gap_blocks(const struct attention_gap *gaps, int64_t count)
+int64_t attention_gap_blocks(const struct attention_gap *gaps, int64_t count)
 {
     return count == 0 ? 0
                       : gaps[count - 1].first_block + (gaps[count - 1].rows + ATTENTION_STRIP - 1) / ATTENTION_STRIP;
 }
 
-static struct attention_columns gap_rows(const struct attention_gap *gaps, int64_t count, int64_t block)
+struct attention_columns attention_gap_rows(const struct attention_gap *gaps, int64_t count, int64_t block)
 {
     int64_t low = 0, high = count;
     while (high - low > 1) {
@@ -184,7 +184,7 @@ static void zero_query_gap(void *context, int64_t block, int lane)
 {
     const struct attention_job *job = context;
     const struct attention_plan *plan = job->plan;
-    const struct attention_columns rows = gap_rows(plan->tables.query_gaps, plan->query_gap_count, block);
+    const struct attention_columns rows = attention_gap_rows(plan->tables.query_gaps, plan->query_gap_count, block);
     zero_rows(job, OUT_DQ, rows);
     zero_rows(job, OUT_DQ_ROPE, rows);
     (void)lane;
@@ -194,7 +194,7 @@ static void zero_key_gap(void *context, int64_t block, int lane)
 {
     const struct attention_job *job = context;
     const struct attention_plan *plan = job->plan;
-    const struct attention_columns rows = gap_rows(plan->tables.key_gaps, plan->key_gap_count, block);
+    const struct attention_columns rows = attention_gap_rows(plan->tables.key_gaps, plan->key_gap_count, block);
     zero_rows(job, OUT_DK, rows);
     zero_rows(job, OUT_DK_ROPE, rows);
     zero_rows(job, OUT_DV, rows);
@@ -203,8 +203,7 @@ static void zero_key_gap(void *context, int64_t block, int lane)
 
 /* --- staged outputs ------------------------------------------------------------------------------------- */
 
-/* Dense, in memory of its own. */
-static struct ag_view stand_in(const struct ag_view *view, void *memory)
+struct ag_view attention_stand_in(const struct ag_view *view, void *memory)
 {
     struct ag_view dense = *view;
     dense.data = memory;
@@ -215,7 +214,7 @@ static struct ag_view stand_in(const struct ag_view *view, void *memory)
     return dense;
 }
 
-static void copy_matrix(const struct ag_matrix *to, const struct ag_matrix *from, size_t elem_bytes)
+void attention_copy_matrix(const struct ag_matrix *to, const struct ag_matrix *from, size_t elem_bytes)
 {
     for (int64_t r = 0; r < to->rows; ++r) {
         char *target = (char *)to->data + r * to->row_stride * (int64_t)elem_bytes;
@@ -242,7 +241,7 @@ static void copy_staged(void *context, int64_t index, int lane)
         for (int64_t head = 0; head < to->dims[1]; ++head) {
             const struct ag_matrix target = attention_head_rows(to, begin, rows, head);
             const struct ag_matrix source = attention_head_rows(from, begin, rows, head);
-            copy_matrix(&target, &source, ag_elem_bytes(job->problem->elem));
+            attention_copy_matrix(&target, &source, ag_elem_bytes(job->problem->elem));
         }
     }
     (void)lane;
@@ -262,7 +261,7 @@ static void set_up(struct attention_job *job, const struct attention_plan *plan,
     }
     for (int i = 0; i < OUT_COUNT; ++i) {
         const struct ag_view *output = attention_output(job->problem, i);
-        job->outputs[i] = job->workspace.staged[i] ? stand_in(output, job->workspace.staged[i]) : *output;
+        job->outputs[i] = job->workspace.staged[i] ? attention_stand_in(output, job->workspace.staged[i]) : *output;
     }
 }
 
@@ -293,8 +292,9 @@ static void run_waves(struct attention_job *job)
 static void zero_gaps(struct attention_job *job)
 {
     const struct attention_plan *plan = job->plan;
-    ag_parallel_for(plan->lanes, gap_blocks(plan->tables.query_gaps, plan->query_gap_count), zero_query_gap, job);
-    ag_parallel_for(plan->lanes, gap_blocks(plan->tables.key_gaps, plan->key_gap_count), zero_key_gap, job);
+    ag_parallel_for(plan->lanes, attention_gap_blocks(plan->tables.query_gaps, plan->query_gap_count), zero_query_gap,
+                    job);
+    ag_parallel_for(plan->lanes, attention_gap_blocks(plan->tables.key_gaps, plan->key_gap_count), zero_key_gap, job);
 }
 
 ag_status attention_run_plan(const void *planned, void *memory)
@@ -308,19 +308,21 @@ ag_status attention_run_plan(const void *planned, void *memory)
     AG_REQUIRE(problem->has_overlap || !attention_outputs_overlap_inputs(problem), RUNTIME,
                "an output shares memory with an input now, but not when the workspace was measured");
     set_up(&job, plan, memory);
+    job.layout = AG_SOFTMAX_CANN;
     if (plan->item_count > 0) {
         job.layout = attention_choose_layout(problem);
-        ag_verbose(AG_VERBOSE_PLAN, "aclnnFlashAttentionUnpaddingScoreGradV3", "statistics=%s",
-                   attention_layout_name(job.layout));
+        ag_verbose(AG_VERBOSE_PLAN, problem->entry, "statistics=%s", attention_layout_name(job.layout));
         clear_padding(&job);
         run_waves(&job);
     }
+    attention_run_sink(&job);
     zero_gaps(&job);
     if (problem->has_overlap) {
         const int64_t rows = problem->query_rows > problem->key_rows ? problem->query_rows : problem->key_rows;
         const int64_t blocks = (rows + ATTENTION_STRIP - 1) / ATTENTION_STRIP;
         ag_parallel_for(plan->lanes, blocks * OUT_COUNT, copy_staged, &job);
     }
+    attention_store_sink(&job);
     ag_arena_close(memory, memory ? plan->workspace_bytes : 0);
     return AG_OK;
 }

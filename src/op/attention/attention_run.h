@@ -2,7 +2,7 @@
  *
  * Workspace:
  *
- *     | lane table | lane 0 | lane 1 | ... | partial sums of a wave | dq | dq rope | dk | dk rope | dv |
+ *     | lane table | lane 0 | lane 1 | ... | partial sums of a wave | dsink | dq | dq rope | dk | dk rope | dv |
  *
  * where the last five exist only when an output shares memory with an input: then they take the results until
  * all inputs have been read. */
@@ -67,6 +67,7 @@ static inline bool attention_is_wanted(const struct ag_view *output)
 struct attention_workspace {
     struct attention_lane *lanes; /* [plan->lanes] */
     float *partial;               /* [plan->partial_floats] */
+    float *dsink;                 /* [N1]; with a sink */
     void *staged[OUT_COUNT];      /* dense, in the outputs' type; NULL when not staged */
 };
 
@@ -101,7 +102,34 @@ struct attention_item {
  * writes the rows' dq. attention_run_chunk.c. */
 void attention_run_chunk(const struct attention_item *item, int64_t query_head, int64_t begin, int64_t end);
 
+/* The gradient of the sink, where there is one: into the workspace, and, once no input will be read again, from there
+ * into dsink. attention_run_sink.c. */
+void attention_run_sink(struct attention_job *job);
+void attention_store_sink(const struct attention_job *job);
+
 /* Rows [begin, begin + rows) of one head of a [T, N, D] view. */
 struct ag_matrix attention_head_rows(const struct ag_view *view, int64_t begin, int64_t rows, int64_t head);
+
+/* --- pieces that the forward uses too -------------------------------------------------------------------- */
+
+/* `rows` x `cols` items: the arena sees to products that do not fit. */
+void *attention_take(struct ag_arena *arena, int64_t rows, int64_t cols, size_t item_bytes);
+
+/* Packed rows that serve as they are as the operand of sums over them. */
+struct attention_depth attention_rows_as_depth(const struct attention_plan *plan, uint32_t *rows, int64_t row_stride);
+
+/* Room for `rows` rows packed apart as that operand. */
+struct attention_depth attention_carve_depth(struct ag_arena *arena, const struct attention_plan *plan, int64_t rows,
+                                             int64_t panels);
+
+/* Blocks of ATTENTION_STRIP rows over the gaps, and the rows of one. */
+int64_t attention_gap_blocks(const struct attention_gap *gaps, int64_t count);
+struct attention_columns attention_gap_rows(const struct attention_gap *gaps, int64_t count, int64_t block);
+
+/* A view of the same shape, dense, in memory of its own. */
+struct ag_view attention_stand_in(const struct ag_view *view, void *memory);
+
+/* `from` has elements side by side. */
+void attention_copy_matrix(const struct ag_matrix *to, const struct ag_matrix *from, size_t elem_bytes);
 
 #endif

@@ -126,23 +126,6 @@ static void pack_keys(const struct chunk *chunk, struct attention_columns keys)
 /* --- what each row sees, and its statistics --------------------------------------------------------------
  */
 
-/* The columns of a row; none when mask bytes hide them all. */
-static struct attention_columns columns_of_row(const struct chunk *chunk, int64_t row)
-{
-    const struct attention_item *item = chunk->item;
-    struct attention_columns columns = attention_visible_columns(item->sequence, row);
-    const struct attention_mask_row mask =
-        attention_mask_row(item->job->problem, item->sequence, chunk->query_head, row);
-    if (mask.bytes) {
-        int64_t column = columns.begin;
-        while (column < columns.end && mask.bytes[column * mask.stride] != 0) {
-            ++column;
-        }
-        columns.begin = column; /* the hidden ones in front need no work either */
-    }
-    return columns;
-}
-
 /* Takes half a word out of every lane of every panel. */
 static void erase_half(const struct chunk *chunk, const struct attention_depth *depth, int64_t panels, int64_t r)
 {
@@ -185,7 +168,8 @@ static void read_statistics(const struct chunk *chunk)
     const struct ag_matrix attention_in = chunk_rows(chunk, &problem->attention_in);
     chunk->plan->kernels->attention.row_dots[problem->elem](lane->delta, &dy, &attention_in);
     for (int64_t r = 0; r < chunk->end - chunk->begin; ++r) {
-        lane->columns[r] = columns_of_row(chunk, chunk->begin + r);
+        lane->columns[r] =
+            attention_columns_of_row(problem, chunk->item->sequence, chunk->query_head, chunk->begin + r);
         if (is_empty(lane->columns[r])) {
             lane->max[r] = lane->inverse_sum[r] = lane->delta[r] = 0.0f;
             erase_row(chunk, r);

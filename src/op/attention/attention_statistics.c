@@ -13,8 +13,6 @@
 #include "base/log.h"
 #include "op/attention/attention.h"
 
-static const char operator_name[] = "aclnnFlashAttentionUnpaddingScoreGradV3";
-
 enum { LAYOUTS = AG_SOFTMAX_NTD + 1 }; /* AUTO's place stays unused */
 
 /* --- where ----------------------------------------------------------------------------------------------- */
@@ -81,6 +79,12 @@ static double score_of(const struct attention_problem *p, const struct probe *at
     return p->scale * sum;
 }
 
+/* The sink's score: one more column of the softmax. */
+static double sink_of(const struct attention_problem *p, int64_t head)
+{
+    return p->sink.present ? ((const float *)ag_view_origin(&p->sink))[head * p->sink.strides[0]] : -INFINITY;
+}
+
 /* Log-sum-exp over the row's visible columns; -INFINITY when there are none. *slack: what a right forward in fp32 may
  * be off, and then some. */
 static double log_sum_exp(const struct attention_problem *p, const struct probe *at, double *slack)
@@ -98,6 +102,9 @@ static double log_sum_exp(const struct attention_problem *p, const struct probe 
         sum = score > most ? sum * exp(most - score) + 1 : sum + exp(score - most);
         most = score > most ? score : most;
         most_magnitude = magnitude > most_magnitude ? magnitude : most_magnitude;
+    }
+    if (isfinite(most) && isfinite(sink_of(p, at->head))) {
+        sum += exp(sink_of(p, at->head) - most);
     }
     *slack =
         2e-3 + 1e-4 * fabs(most) + (double)(p->dim + p->rope_dim) * 0x1p-24 * fabs((double)p->scale) * most_magnitude;
@@ -268,7 +275,7 @@ static void report_statistics(const struct attention_problem *p, enum ag_softmax
         count += rows;
     }
     if (survey.bad > 0) {
-        ag_report(operator_name,
+        ag_report(p->entry,
                   "softmaxMax/softmaxSum inconsistent, first bad (b,n,s) = (%" PRId64 ",%" PRId64 ",%" PRId64
                   "): sum of P is %.6g, want 1; %" PRId64 " of %" PRId64
                   " sampled rows are bad in the order %s, the order"
