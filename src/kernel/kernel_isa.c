@@ -35,6 +35,7 @@
 #include "kernel/rows.inc"
 #include "kernel/pack.inc"
 #include "kernel/moe_unpermute_grad.inc"
+#include "kernel/moe_sum_rows.inc"
 #include "kernel/attention_row_dots.inc"
 #undef ELEM
 #undef ELEM_NAME
@@ -44,6 +45,7 @@
 #include "kernel/rows.inc"
 #include "kernel/pack.inc"
 #include "kernel/moe_unpermute_grad.inc"
+#include "kernel/moe_sum_rows.inc"
 #include "kernel/attention_row_dots.inc"
 #undef ELEM
 #undef ELEM_NAME
@@ -54,6 +56,7 @@
 #include "kernel/rows.inc"
 #include "kernel/pack.inc"
 #include "kernel/moe_unpermute_grad.inc"
+#include "kernel/moe_sum_rows.inc"
 #include "kernel/attention_row_dots.inc"
 #undef ELEM
 #undef ELEM_NAME
@@ -111,6 +114,7 @@ const struct ag_kernels PASTE(ag_kernels_, AG_ISA) = {
     .rows = {[AG_ELEM_F32] = ROW_KERNELS(f32), [AG_ELEM_F16] = ROW_KERNELS(f16), [AG_ELEM_BF16] = ROW_KERNELS(bf16)},
     .indexer = {[AG_PANEL_F32] = INDEXER_KERNELS(f32), [AG_PANEL_BF16] = INDEXER_KERNELS(bf16)},
     .moe = {.scale_dot = {moe_scale_dot_f32, moe_scale_dot_f16, moe_scale_dot_bf16},
+            .sum_rows = {moe_sum_rows_f32, moe_sum_rows_f16, moe_sum_rows_bf16},
             .copy_row = moe_copy_row,
             .zero_row = moe_zero_row,
             .fence = moe_fence},

@@ -19,6 +19,12 @@ struct ag_moe_slot {
     float dot;          /* result */
 };
 
+/* A row of a weighted sum. */
+struct ag_moe_term {
+    const void *row; /* [H] */
+    float weight;
+};
+
 struct ag_moe_kernels {
     /* Indexed by the element type of the three rows. (The type of probs never enters an inner loop: a weight is widened
      * once per row by the caller.) Equals, with one rounding of the product to float and one to the element type,
@@ -30,6 +36,14 @@ struct ag_moe_kernels {
      *
      * The sum runs in float in at least 16 partial sums and a tree, in an order that depends on `hidden` alone. */
     void (*scale_dot[AG_ELEM_COUNT])(struct ag_moe_slot *slots, int64_t count, int64_t hidden, bool streams);
+
+    /* Indexed by the element type of the rows. Equals, with the products and sums in float and one rounding of the sum,
+     *
+     *     for (int64_t h = 0; h < hidden; ++h) out[h] = sum over c in order of terms[c].row[h] * terms[c].weight;
+     *
+     * The sum starts with its first product, so that one term with weight 1 comes out as it is; no term gives +0. */
+    void (*sum_rows[AG_ELEM_COUNT])(void *out, const struct ag_moe_term *terms, int64_t count, int64_t hidden,
+                                    bool streams);
 
     /* The bytes of a row, unchanged; nothing overlaps. */
     void (*copy_row)(void *to, const void *from, int64_t bytes, bool streams);

@@ -1,7 +1,8 @@
-/* aclnnMoeTokenUnpermuteWithEpGrad: the problem and the plan, as every file of this folder sees them.
+/* The gradient of unpermute, aclnnMoeTokenUnpermuteWithEpGrad: the problem and the plan.
  *
- *   moe_api.c    the entry points: a table of contents
- *   moe_check.c  arguments -> problem, every rule with its status and message
+ *   moe_api.c    the entry points: a table of contents; moe_unpermute_grad_api.c those without a window
+ *   moe_check.c  arguments -> problem, every rule with its status and message; moe_rules.c what the operators of
+ *                this folder share
  *   moe_plan.c   problem -> plan: kernels, partition, workspace
  *   moe_run.c    executes the plan
  *   moe_ref.c    the definition, in double
@@ -11,6 +12,8 @@
  * [window_begin, window_end) of positions lies on this rank. A slot inside the window is local, its row is
  * position - window_begin.
  *
+ * The other operators are moe_unpermute.h, which sums rows, and moe_permute.h, which scatters them as this one does.
+ *
  *   grad of permuted tokens   [row of i, :] = unpermuted_tokens_grad[t, :] * probs[t, k]
  *   grad of probs             [t, k]        = sum over h of permuted_tokens[row of i, h] * unpermuted_tokens_grad[t, h]
  */
@@ -18,6 +21,7 @@
 #define AG_OP_MOE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "aclnn/acl_meta.h"
@@ -27,10 +31,12 @@
 #include "base/status.h"
 #include "base/view.h"
 #include "kernel/moe_kernels.h"
+#include "op/moe/moe_rules.h"
 
 /* --- what the caller gave, by name ----------------------------------------------------------------------- */
 
 struct moe_args {
+    const char *entry; /* name of the function, for reports */
     const aclTensor *unpermuted_tokens_grad, *sorted_indices, *permuted_tokens, *probs;
     bool padded_mode;
     const aclIntArray *restore_shape, *range;
@@ -40,17 +46,10 @@ struct moe_args {
     aclOpExecutor *const *executor; /* only tested against NULL */
 };
 
-/* --- limits ---------------------------------------------------------------------------------------------- */
-
-/* The largest values accepted. A row of the table per enum ag_limits. */
-struct moe_limits {
-    int64_t topk;
-};
-extern const struct moe_limits moe_limits_table[];
-
 /* --- what the check makes of it -------------------------------------------------------------------------- */
 
 struct moe_problem {
+    const char *entry;
     struct ag_view unpermuted_tokens_grad; /* [T, H] */
     struct ag_view sorted_indices;         /* [N] int32; any value, one outside the window means "not here" */
     struct ag_view permuted_tokens;        /* [R, H]; present whenever probs is */
@@ -71,7 +70,7 @@ ag_status moe_check(const struct moe_args *args, struct moe_problem *problem);
 
 /* 161002 when an output shares bytes with an input or with the other output. The addresses may change between the
  * phases, so both ask. */
-ag_status moe_check_overlap(const struct moe_problem *problem);
+ag_status moe_check_apart(const struct moe_problem *problem);
 
 /* --- how it will be done --------------------------------------------------------------------------------- */
 
@@ -107,8 +106,20 @@ void moe_carve(struct ag_arena *arena, const struct moe_plan *plan, struct moe_w
 /* For struct ag_operator. */
 void moe_describe(const void *plan, char *text, size_t bytes);
 
+/* Phase 1 after the arguments have names. `op` has a struct moe_plan whose operands these are. */
+struct ag_operator;
+ag_status moe_prepare(const struct ag_operator *op, const struct moe_args *args, uint64_t *workspace_size,
+                      aclOpExecutor **executor);
+#define MOE_OPERAND(name, member)                                                                                    \
+    {                                                                                                                \
+        name, offsetof(struct moe_plan, problem.member)                                                              \
+    }
+
 /* Phase 2. */
 ag_status moe_run(const void *plan, void *workspace);
+
+/* The same after the check for overlap, with the workspace laid out. */
+void moe_scatter(const struct moe_plan *plan, const struct moe_workspace *workspace);
 
 /* --- the definition -------------------------------------------------------------------------------------- */
 

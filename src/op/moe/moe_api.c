@@ -1,21 +1,14 @@
 #include "op/moe/moe.h"
 
-#include <stddef.h>
-
 #include "aclnnop/aclnn_moe_token_unpermute_with_ep_grad.h"
 #include "base/check.h"
 #include "runtime/executor.h"
 
-#define OPERAND(name, member)                                                                                        \
-    {                                                                                                                \
-        name, offsetof(struct moe_plan, problem.member)                                                              \
-    }
-
 /* Inputs, then outputs, as the API lists them. */
 static const struct ag_operand operands[] = {
-    OPERAND("unpermutedTokensGrad", unpermuted_tokens_grad), OPERAND("sortedIndices", sorted_indices),
-    OPERAND("permutedTokensOptional", permuted_tokens),      OPERAND("probsOptional", probs),
-    OPERAND("permutedTokensGradOut", permuted_tokens_grad),  OPERAND("probsGradOut", probs_grad),
+    MOE_OPERAND("unpermutedTokensGrad", unpermuted_tokens_grad), MOE_OPERAND("sortedIndices", sorted_indices),
+    MOE_OPERAND("permutedTokensOptional", permuted_tokens),      MOE_OPERAND("probsOptional", probs),
+    MOE_OPERAND("permutedTokensGradOut", permuted_tokens_grad),  MOE_OPERAND("probsGradOut", probs_grad),
 };
 
 static const struct ag_operator moe_operator = {
@@ -28,15 +21,15 @@ static const struct ag_operator moe_operator = {
     .describe = moe_describe,
 };
 
-/* Phase 1 after the arguments have names. */
-static ag_status prepare(const struct moe_args *args, uint64_t *workspace_size, aclOpExecutor **executor)
+ag_status moe_prepare(const struct ag_operator *op, const struct moe_args *args, uint64_t *workspace_size,
+                      aclOpExecutor **executor)
 {
     struct moe_problem problem;
     struct moe_plan plan;
     AG_TRY(ag_config_check(AG_INVALID));
     AG_TRY(moe_check(args, &problem));
     AG_TRY(moe_make_plan(&problem, &plan));
-    return ag_executor_create(&moe_operator, &plan, 0, plan.workspace_bytes, workspace_size, executor);
+    return ag_executor_create(op, &plan, 0, plan.workspace_bytes, workspace_size, executor);
 }
 
 aclnnStatus aclnnMoeTokenUnpermuteWithEpGradGetWorkspaceSize(
@@ -46,6 +39,7 @@ aclnnStatus aclnnMoeTokenUnpermuteWithEpGradGetWorkspaceSize(
     const aclTensor *probsGradOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
     const struct moe_args args = {
+        .entry = moe_operator.name,
         .unpermuted_tokens_grad = unpermutedTokensGrad,
         .sorted_indices = sortedIndices,
         .permuted_tokens = permutedTokensOptional,
@@ -60,7 +54,7 @@ aclnnStatus aclnnMoeTokenUnpermuteWithEpGradGetWorkspaceSize(
         .executor = executor,
     };
     ag_error_enter(__func__);
-    return ag_executor_tell_refusal(&moe_operator, prepare(&args, workspaceSize, executor));
+    return ag_executor_tell_refusal(&moe_operator, moe_prepare(&moe_operator, &args, workspaceSize, executor));
 }
 
 aclnnStatus aclnnMoeTokenUnpermuteWithEpGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,

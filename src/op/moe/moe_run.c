@@ -13,6 +13,7 @@
 #include "base/elem.h"
 #include "base/log.h"
 #include "base/parallel.h"
+#include "op/moe/moe_rows.h"
 
 enum { NOBODY = -1, ROWS_PER_ITEM = 64 };
 
@@ -28,16 +29,10 @@ struct moe_task {
 
 /* --- who owns which row ---------------------------------------------------------------------------------- */
 
-static int32_t position_of_slot(const struct moe_problem *p, int64_t slot)
-{
-    const int32_t *indices = ag_view_origin(&p->sorted_indices);
-    return indices[slot * p->sorted_indices.strides[0]];
-}
-
 /* The row of slot i, or NOBODY when it is not on this rank. Any position is legal. */
 static int64_t local_row(const struct moe_problem *p, int64_t slot)
 {
-    const int64_t row = position_of_slot(p, slot) - p->window_begin;
+    const int64_t row = moe_position(&p->sorted_indices, slot) - p->window_begin;
     return row >= 0 && row < p->local_rows ? row : NOBODY;
 }
 
@@ -64,17 +59,17 @@ static void report_positions(const struct moe_task *task)
 {
     const struct moe_problem *p = task->problem;
     for (int64_t slot = 0; slot < p->slots; ++slot) {
-        const int32_t position = position_of_slot(p, slot);
+        const int32_t position = moe_position(&p->sorted_indices, slot);
         const int64_t row = local_row(p, slot);
         if (position >= p->slots) {
-            ag_report("aclnnMoeTokenUnpermuteWithEpGrad",
+            ag_report(p->entry,
                       "sortedIndices: first bad position is %" PRId32 " at slot %" PRId64 ", want less than %" PRId64
                       "; skipped",
                       position, slot, p->slots);
             return;
         }
         if (row != NOBODY && task->scratch.owner[row] != slot) {
-            ag_report("aclnnMoeTokenUnpermuteWithEpGrad",
+            ag_report(p->entry,
                       "sortedIndices: slots %" PRId64 " and %" PRId32 " both have position %" PRId32
                       "; the latter's row counts",
                       slot, task->scratch.owner[row], position);
@@ -85,13 +80,6 @@ static void report_positions(const struct moe_task *task)
 
 /* --- rows of the inputs ---------------------------------------------------------------------------------- */
 
-static void gather_row(char *to, const char *from, int64_t count, int64_t stride, size_t elem_bytes)
-{
-    for (int64_t i = 0; i < count; ++i) {
-        memcpy(to + i * (int64_t)elem_bytes, from + i * stride * (int64_t)elem_bytes, elem_bytes);
-    }
-}
-
 /* Row `row` of a [rows, H] input, gathered into `scratch` unless that is NULL. */
 static const void *input_row(const struct moe_task *task, const struct ag_view *view, int64_t row, char *scratch)
 {
@@ -100,7 +88,7 @@ static const void *input_row(const struct moe_task *task, const struct ag_view *
     if (!scratch) {
         return at;
     }
-    gather_row(scratch, at, task->problem->hidden, view->strides[1], elem_bytes);
+    moe_gather_row(scratch, at, task->problem->hidden, view->strides[1], elem_bytes);
     return scratch;
 }
 
@@ -203,16 +191,10 @@ static int64_t count_runs(int64_t total, int64_t length)
     return total / length + (total % length != 0);
 }
 
-ag_status moe_run(const void *plan, void *workspace)
+void moe_scatter(const struct moe_plan *plan, const struct moe_workspace *workspace)
 {
-    struct moe_task task = {.plan = plan, .problem = &((const struct moe_plan *)plan)->problem};
-    const struct moe_problem *p = task.problem;
-    struct ag_arena arena = ag_arena_over(workspace);
-    if (p->is_empty) {
-        return AG_OK;
-    }
-    AG_TRY(moe_check_overlap(p));
-    moe_carve(&arena, task.plan, &task.scratch);
+    const struct moe_problem *p = &plan->problem;
+    struct moe_task task = {.plan = plan, .problem = p, .scratch = *workspace};
     task.row_bytes = p->hidden * (int64_t)ag_elem_bytes(p->token_elem);
     assign_rows(&task);
     if (p->is_debug) {
@@ -221,8 +203,21 @@ ag_status moe_run(const void *plan, void *workspace)
     if (p->probs.present) { /* a slot that is not here has the gradient +0 */
         memset(ag_view_origin(&p->probs_grad), 0, (size_t)p->slots * ag_elem_bytes(p->probs_elem));
     }
-    task.slot_items = count_runs(task.local_count, task.plan->batch_slots);
+    task.slot_items = count_runs(task.local_count, plan->batch_slots);
     const int64_t row_items = task.owned_rows < p->out_rows ? count_runs(p->out_rows, ROWS_PER_ITEM) : 0;
-    ag_parallel_for(task.plan->lanes, task.slot_items + row_items, run_item, &task);
+    ag_parallel_for(plan->lanes, task.slot_items + row_items, run_item, &task);
+}
+
+ag_status moe_run(const void *plan, void *workspace)
+{
+    const struct moe_problem *p = &((const struct moe_plan *)plan)->problem;
+    struct ag_arena arena = ag_arena_over(workspace);
+    struct moe_workspace scratch;
+    if (p->is_empty) {
+        return AG_OK;
+    }
+    AG_TRY(moe_check_apart(p));
+    moe_carve(&arena, plan, &scratch);
+    moe_scatter(plan, &scratch);
     return AG_OK;
 }
