@@ -2,7 +2,8 @@
  *
  *   indexer_api.c       the entry points: a table of contents
  *   indexer_check.c     arguments -> problem, every rule with its status and message
- *   indexer_sequence.c  the length tensors, read in phase 2: which rows meet which keys
+ *   indexer_sequence.c  the length tensors, read in phase 2: which rows meet which keys; shared with the forward
+ *   indexer_rules.c     rules of the check that the forward has as well
  *   indexer_plan.c      problem -> plan: kernels, batches, workspace
  *   indexer_run.c       executes the plan
  *   indexer_ref.c       the definition, in double
@@ -23,6 +24,7 @@
 #include "base/status.h"
 #include "base/view.h"
 #include "kernel/kernel.h"
+#include "op/indexer/indexer_sequence.h"
 #include "runtime/executor.h"
 
 extern const struct ag_operator indexer_operator;
@@ -84,31 +86,17 @@ ag_status indexer_check_overlaps(const struct indexer_problem *problem);
 
 /* --- sequences (indexer_sequence.c) ---------------------------------------------------------------------- */
 
-/* Rows [row_begin, row_begin + rows) see keys [key_begin, key_begin + live_keys), the first live_rows of them; rows
- * and keys beyond the live ones are padding: their inputs are never read, their gradients are 0. */
-struct indexer_sequence {
-    int64_t row_begin, rows, live_rows;
-    int64_t key_begin, keys, live_keys;
-};
-
 /* Phase 2, before anything is written: TND prefix sums neither fall nor leave the tensor. 161002 names the first
  * entry that does. BSND counts are cut to [0, S], so nothing can be wrong with them. */
 ag_status indexer_check_lengths(const struct indexer_problem *problem);
 
-/* All sequences together own every row and every key once, in order: in TND the tail is one more, without live rows
- * or keys. */
+/* The same as of indexer_tokens: all sequences together own every row and every key once, in order. */
 int64_t indexer_sequence_count(const struct indexer_problem *problem);
 struct indexer_sequence indexer_sequence_at(const struct indexer_problem *problem, int64_t number);
 
 /* Slots [0, limit) of the sequence's row s may be live: all K, or in sparse mode 3 as many as keys are visible to the
  * row when both ends of the sequence are aligned. 0 for padding. */
 int64_t indexer_slot_limit(const struct indexer_problem *problem, const struct indexer_sequence *sequence, int64_t s);
-
-/* Address of element `flat` of the view, counted row-major over its dims. */
-void *indexer_element(const struct ag_view *view, int64_t flat);
-
-/* Elements [first, first + count) of a view that is no scalar, counted row-major, to dense memory, bytes unchanged. */
-void indexer_gather(void *dense, const struct ag_view *view, int64_t first, int64_t count);
 
 /* --- the plan -------------------------------------------------------------------------------------------- */
 

@@ -6,16 +6,8 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "op/indexer/indexer_rules.h"
 #include "runtime/tensor.h"
-
-/* The limit of int32 indices and of sizes nobody reaches: what "no limit" means. */
-#define UNLIMITED INT32_MAX
-
-const struct indexer_limits indexer_limits[2] = {
-    [AG_LIMITS_DOCUMENTED] = {.dim_min = 128, .dim_max = 128, .heads_max = 64, .topk_max = 2048},
-    [AG_LIMITS_EXTENDED] =
-        {.dim_min = 1, .dim_max = UNLIMITED, .heads_max = UNLIMITED, .topk_max = UNLIMITED, .has_float32 = true},
-};
 
 /* --- a, b: inputs and types --------------------------------------------------------------------------------- */
 
@@ -31,10 +23,7 @@ static ag_status take_inputs(const struct indexer_args *args, struct indexer_pro
 static ag_status check_types(const struct indexer_limits *limits, struct indexer_problem *p)
 {
     const int dtype = p->query.dtype;
-    AG_REQUIRE(dtype == AG_FLOAT16 || dtype == AG_BF16 || (dtype == AG_FLOAT && limits->has_float32), INVALID,
-               "query: dtype %s, want FLOAT16 or BF16%s", ag_dtype_name(dtype),
-               limits->has_float32 ? " or FLOAT" : "");
-    AG_TRY(ag_require_dtype(AG_INVALID, &p->key, "key", dtype, "that of query"));
+    AG_TRY(indexer_require_types(limits, &p->query, &p->key));
     AG_TRY(ag_require_dtype(AG_INVALID, &p->dy, "dy", dtype, "that of query"));
     AG_TRY(ag_require_dtype(AG_INVALID, &p->weights, "weights", dtype, "that of query"));
     p->elem = ag_elem_of(dtype);
@@ -67,25 +56,17 @@ static ag_status check_layout(const char *layout, struct indexer_problem *p)
 static ag_status check_query_and_key(const struct indexer_limits *limits, struct indexer_problem *p)
 {
     const int rank = p->is_packed ? 3 : 4;
-    const int64_t *query = p->query.dims + rank, *key = p->key.dims + rank; /* dims from the end: [-1] is D */
     char text[AG_SHAPE_TEXT];
     AG_REQUIRE(p->query.rank == rank, INVALID, "query: shape %s, want %s",
                ag_shape_text(text, p->query.rank, p->query.dims), p->is_packed ? "[T1, N, D]" : "[B, S1, N, D]");
     AG_REQUIRE(p->key.rank == rank, INVALID, "key: shape %s, want %s", ag_shape_text(text, p->key.rank, p->key.dims),
                p->is_packed ? "[T2, 1, D]" : "[B, S2, 1, D]");
-    AG_REQUIRE(key[-2] == 1, INVALID, "key: %" PRId64 " heads, want 1", key[-2]);
-    AG_REQUIRE(query[-1] >= limits->dim_min && query[-1] <= limits->dim_max, INVALID,
-               "query: head dim %" PRId64 ", want %" PRId64 "%s", query[-1], limits->dim_min,
-               limits->dim_min < limits->dim_max ? " or more" : " (ACLGRAD_LIMITS=extended lifts this)");
-    AG_REQUIRE(key[-1] == query[-1], INVALID, "key: head dim %" PRId64 ", want %" PRId64 " (that of query)", key[-1],
-               query[-1]);
+    AG_TRY(indexer_require_dims(limits, &p->query, &p->key));
     AG_REQUIRE(p->is_packed || p->key.dims[0] == p->query.dims[0], INVALID,
                "key: batch %" PRId64 ", want %" PRId64 " (that of query)", p->key.dims[0], p->query.dims[0]);
-    AG_REQUIRE(query[-2] >= 1 && query[-2] <= limits->heads_max, INVALID,
-               "query: %" PRId64 " heads, want 1 to %" PRId64 " (ACLGRAD_LIMITS=extended lifts this)", query[-2],
-               limits->heads_max);
-    p->heads = query[-2];
-    p->dim = query[-1];
+    AG_TRY(indexer_require_head_count(limits, &p->query));
+    p->heads = p->query.dims[rank - 2];
+    p->dim = p->query.dims[rank - 1];
     p->rows = p->is_packed ? p->query.dims[0] : p->query.dims[0] * p->query.dims[1];
     p->keys = p->is_packed ? p->key.dims[0] : p->key.dims[0] * p->key.dims[1];
     return AG_OK;
@@ -96,15 +77,8 @@ static ag_status check_query_and_key(const struct indexer_limits *limits, struct
 static ag_status take_integers(const struct indexer_args *args, struct indexer_problem *p)
 {
     AG_TRY(ag_require_dtype(AG_INVALID, &p->indices, "sparseIndices", AG_INT32, ""));
-    AG_TRY(ag_tensor_view(args->actual_seq_q_len, "actualSeqQLenOptional", &p->query_lengths));
-    AG_TRY(ag_tensor_view(args->actual_seq_kv_len, "actualSeqKvLenOptional", &p->key_lengths));
-    if (p->query_lengths.present) {
-        AG_TRY(ag_require_dtype(AG_INVALID, &p->query_lengths, "actualSeqQLenOptional", AG_INT32, ""));
-    }
-    if (p->key_lengths.present) {
-        AG_TRY(ag_require_dtype(AG_INVALID, &p->key_lengths, "actualSeqKvLenOptional", AG_INT32, ""));
-    }
-    return AG_OK;
+    AG_TRY(indexer_take_integers(args->actual_seq_q_len, "actualSeqQLenOptional", &p->query_lengths));
+    return indexer_take_integers(args->actual_seq_kv_len, "actualSeqKvLenOptional", &p->key_lengths);
 }
 
 /* --- i, j: sizes -------------------------------------------------------------------------------------------- */
@@ -133,21 +107,13 @@ static ag_status check_sizes(const struct indexer_limits *limits, struct indexer
 
 /* --- k: lengths, and slots in two tensors ------------------------------------------------------------------- */
 
-/* BSND needs no counts, so an empty tensor there says the same as none. */
-static void drop_empty(struct ag_view *view)
-{
-    if (ag_view_is_empty(view)) {
-        *view = (struct ag_view){.present = false};
-    }
-}
-
 static ag_status check_lengths_given(struct indexer_problem *p)
 {
     const struct ag_view *q = &p->query_lengths, *k = &p->key_lengths;
     if (!p->is_packed) {
         const int64_t batch = p->query.dims[0];
-        drop_empty(&p->query_lengths);
-        drop_empty(&p->key_lengths);
+        indexer_drop_empty(&p->query_lengths); /* no counts are needed */
+        indexer_drop_empty(&p->key_lengths);
         AG_REQUIRE(!q->present || ag_view_elems(q) == batch, INVALID,
                    "actualSeqQLenOptional: got %" PRId64 " counts, want %" PRId64 " (the batch)", ag_view_elems(q),
                    batch);
@@ -206,15 +172,7 @@ static ag_status check_output(const struct ag_view *output, const char *argument
 {
     AG_TRY(ag_require_dtype(AG_INVALID, output, argument, like->dtype, reason));
     AG_TRY(ag_require_shape(AG_INVALID, output, argument, like->rank, like->dims));
-    for (int d = 0; d < output->rank; ++d) {
-        AG_REQUIRE(output->dims[d] <= 1 || output->strides[d] != 0 || ag_view_is_empty(output), INVALID,
-                   "%s: stride 0 over dim %d of %" PRId64 ", want an element of memory for each result", argument, d,
-                   output->dims[d]);
-    }
-    AG_REQUIRE(!ag_view_meets_itself(output), INVALID,
-               "%s: strides that lead two elements to one place, want an element of memory for each result",
-               argument);
-    return AG_OK;
+    return indexer_require_distinct(output, argument);
 }
 
 static ag_status check_outputs(const struct indexer_problem *p)
@@ -226,14 +184,9 @@ static ag_status check_outputs(const struct indexer_problem *p)
 
 enum { OPERANDS = 10, FIRST_OUTPUT = 7 };
 
-struct named_view {
-    const char *name;
-    const struct ag_view *view;
-};
-
-static void list_operands(const struct indexer_problem *p, struct named_view list[OPERANDS])
+static void list_operands(const struct indexer_problem *p, struct indexer_operand list[OPERANDS])
 {
-    const struct named_view all[OPERANDS] = {
+    const struct indexer_operand all[OPERANDS] = {
         {"query", &p->query},
         {"key", &p->key},
         {"dy", &p->dy},
@@ -250,29 +203,16 @@ static void list_operands(const struct indexer_problem *p, struct named_view lis
 
 static ag_status check_memory(const struct indexer_problem *p)
 {
-    struct named_view list[OPERANDS];
+    struct indexer_operand list[OPERANDS];
     list_operands(p, list);
-    for (int i = 0; i < OPERANDS; ++i) {
-        if (list[i].view->present) {
-            AG_TRY(ag_require_row_major(list[i].view, list[i].name));
-            AG_TRY(ag_require_inside_storage(list[i].view, list[i].name));
-        }
-    }
-    return AG_OK;
+    return indexer_require_memory(list, OPERANDS);
 }
 
 ag_status indexer_check_overlaps(const struct indexer_problem *p)
 {
-    struct named_view list[OPERANDS];
+    struct indexer_operand list[OPERANDS];
     list_operands(p, list);
-    for (int out = FIRST_OUTPUT; out < OPERANDS; ++out) {
-        for (int other = 0; other < out; ++other) {
-            AG_REQUIRE(!ag_views_overlap(list[out].view, list[other].view), INVALID,
-                       "%s: shares memory with %s, want an output with memory of its own", list[out].name,
-                       list[other].name);
-        }
-    }
-    return AG_OK;
+    return indexer_require_apart(list, OPERANDS, FIRST_OUTPUT);
 }
 
 /* --- all of them -------------------------------------------------------------------------------------------- */

@@ -31,38 +31,6 @@ struct run {
     bool has_packed_keys;         /* else the key tensor's rows are words already, and read where they are */
 };
 
-/* --- where rows lie ------------------------------------------------------------------------------------------ */
-
-/* [N, D] of one row of query or dq. */
-static struct ag_matrix heads_of_row(const struct indexer_problem *p, const struct ag_view *view, int64_t row)
-{
-    return (struct ag_matrix){.data = indexer_element(view, row * p->heads * p->dim),
-                              .rows = p->heads,
-                              .cols = p->dim,
-                              .row_stride = view->strides[view->rank - 2],
-                              .col_stride = view->strides[view->rank - 1]};
-}
-
-/* [1, N] of one row of weights or dweights. */
-static struct ag_matrix weights_of_row(const struct indexer_problem *p, const struct ag_view *view, int64_t row)
-{
-    return (struct ag_matrix){.data = indexer_element(view, row * p->heads),
-                              .rows = 1,
-                              .cols = p->heads,
-                              .col_stride = view->strides[view->rank - 1]};
-}
-
-/* [count, D] of key or dk: `count` keys of one sequence, or any keys in TND. */
-static struct ag_matrix some_keys(const struct indexer_problem *p, const struct ag_view *view, int64_t first,
-                                  int64_t count)
-{
-    return (struct ag_matrix){.data = indexer_element(view, first * p->dim),
-                              .rows = count,
-                              .cols = p->dim,
-                              .row_stride = view->strides[view->rank - 3],
-                              .col_stride = view->strides[view->rank - 1]};
-}
-
 /* --- keys in, their gradients out ---------------------------------------------------------------------------- */
 
 /* Chunks do not cross what one row stride reaches over: a sequence in BSND, everything in TND. */
@@ -109,7 +77,7 @@ static void pack_keys(void *context, int64_t item, int lane)
     (void)lane;
     memset(run->ws.dk + at * plan->dim_words, 0, (size_t)(chunk.count * plan->dim_words) * sizeof(float));
     if (chunk.live > 0 && run->has_packed_keys) {
-        const struct ag_matrix keys = some_keys(&plan->problem, &plan->problem.key, chunk.first, chunk.live);
+        const struct ag_matrix keys = indexer_some_keys(&plan->problem.key, chunk.first, chunk.live);
         run->panel->pack_rows[plan->problem.elem](run->ws.keys + at * plan->key_words, plan->key_words, &keys);
     }
 }
@@ -119,7 +87,7 @@ static void store_keys(void *context, int64_t item, int lane)
     const struct run *run = context;
     const struct indexer_plan *plan = run->plan;
     const struct chunk chunk = chunk_at(run, item);
-    const struct ag_matrix dk = some_keys(&plan->problem, &plan->problem.dk, chunk.first, chunk.count);
+    const struct ag_matrix dk = indexer_some_keys(&plan->problem.dk, chunk.first, chunk.count);
     (void)lane;
     run->elems->store(&dk, run->ws.dk + (chunk.first - run->wave_key) * plan->dim_words, plan->dim_words, 1.0f);
 }
@@ -214,8 +182,8 @@ static void load_row(const struct run *run, const struct work *work, const struc
 {
     const struct indexer_plan *plan = run->plan;
     const struct indexer_problem *p = &plan->problem;
-    const struct ag_matrix query = heads_of_row(p, &p->query, work->row->row);
-    const struct ag_matrix weights = weights_of_row(p, &p->weights, work->row->row);
+    const struct ag_matrix query = indexer_heads_of_row(&p->query, work->row->row);
+    const struct ag_matrix weights = indexer_last_of_row(&p->weights, work->row->row);
     const int64_t head_depth = (p->heads + run->panel->pair - 1) / run->panel->pair;
     run->panel->pack_lanes[p->elem](lane->query, &query);
     run->panel->pack_depth[p->elem](work->query, head_depth * run->panel->lanes, &query);
@@ -284,8 +252,8 @@ static void do_row(void *context, int64_t item, int lane_number)
     const struct indexer_problem *p = &plan->problem;
     const struct indexer_lane *lane = run->ws.lanes + lane_number;
     const struct work work = work_at(run, item);
-    const struct ag_matrix dq = heads_of_row(p, &p->dq, work.row->row);
-    const struct ag_matrix dweights = weights_of_row(p, &p->dweights, work.row->row);
+    const struct ag_matrix dq = indexer_heads_of_row(&p->dq, work.row->row);
+    const struct ag_matrix dweights = indexer_last_of_row(&p->dweights, work.row->row);
     work.row->count = 0;
     if (work.row->limit > 0) {
         find_live_slots(run, &work, lane);
