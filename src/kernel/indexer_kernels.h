@@ -1,4 +1,4 @@
-/* Kernels of the lightning indexer's gradient. One row: N heads against the keys of its live slots.
+/* Kernels of the lightning indexer and its gradient. The gradient, one row: N heads against the keys of its live slots.
  *
  * Lanes are heads in `score` and elements of D in `scatter`; keys and slots are rows, found by number. Between the
  * two stands dp[slot][head] = dL/dP, where P[slot][head] = key . query. */
@@ -47,6 +47,17 @@ struct ag_indexer_scatter {
     float *dk;              /* key t at dk[t * dk_stride]; written up to D rounded up to half a panel */
     int64_t dp_stride, dk_stride;
     int64_t depth, dim, count; /* depth: words along heads */
+};
+
+/* The forward's scores: for every key, heads in ascending order,
+ *     scores[key] = sum over heads of  weights[head] * relu(products[head][key])
+ * Keys are computed in whole vectors: scores are written, and products read, up to keys rounded up to one. */
+struct ag_indexer_weigh {
+    const float *products; /* head h at products[h * product_stride], keys as lanes */
+    const float *weights;  /* [heads] */
+    float *scores;         /* [keys] */
+    int64_t product_stride;
+    int64_t heads, keys;
 };
 
 struct ag_indexer_kernels {

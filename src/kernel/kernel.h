@@ -20,6 +20,7 @@ struct ag_kernels {
     struct ag_row_kernels rows[AG_ELEM_COUNT];
     struct ag_moe_kernels moe;
     struct ag_indexer_kernels indexer[AG_PANEL_COUNT];
+    void (*indexer_weigh)(const struct ag_indexer_weigh *weigh);
     struct ag_attention_kernels attention;
 
     /* Around a task's products of panels, on the thread that makes them: tile registers are set up and given back. */

@@ -25,6 +25,7 @@
 #ifdef V_TILE
 #    include "kernel/indexer_tiles.inc"
 #endif
+#include "kernel/indexer_weigh.inc"
 #include "kernel/attention_probabilities.inc"
 #include "kernel/attention_softmax.inc"
 
@@ -113,6 +114,7 @@ const struct ag_kernels PASTE(ag_kernels_, AG_ISA) = {
     .panel = {[AG_PANEL_F32] = PANEL_KERNELS(f32, 1), [AG_PANEL_BF16] = PANEL_KERNELS(bf16, 2)},
     .rows = {[AG_ELEM_F32] = ROW_KERNELS(f32), [AG_ELEM_F16] = ROW_KERNELS(f16), [AG_ELEM_BF16] = ROW_KERNELS(bf16)},
     .indexer = {[AG_PANEL_F32] = INDEXER_KERNELS(f32), [AG_PANEL_BF16] = INDEXER_KERNELS(bf16)},
+    .indexer_weigh = indexer_weigh,
     .moe = {.scale_dot = {moe_scale_dot_f32, moe_scale_dot_f16, moe_scale_dot_bf16},
             .sum_rows = {moe_sum_rows_f32, moe_sum_rows_f16, moe_sum_rows_bf16},
             .copy_row = moe_copy_row,

@@ -41,7 +41,7 @@ const char *indexer_case_text(const struct indexer_case *c)
     return text;
 }
 
-static int64_t sum_of(const int64_t *values, int64_t count)
+int64_t indexer_test_sum(const int64_t *values, int64_t count)
 {
     int64_t sum = 0;
     for (int64_t i = 0; i < count; ++i) {
@@ -50,7 +50,7 @@ static int64_t sum_of(const int64_t *values, int64_t count)
     return sum;
 }
 
-static int64_t largest_of(const int64_t *values, int64_t count)
+int64_t indexer_test_largest(const int64_t *values, int64_t count)
 {
     int64_t largest = 0;
     for (int64_t i = 0; i < count; ++i) {
@@ -61,30 +61,30 @@ static int64_t largest_of(const int64_t *values, int64_t count)
 
 int64_t indexer_call_row(const struct indexer_call *call, int64_t number)
 {
-    return call->c.is_packed ? sum_of(call->c.q_len, number) : number * call->s1;
+    return call->c.is_packed ? indexer_test_sum(call->c.q_len, number) : number * call->s1;
 }
 
 int64_t indexer_call_key(const struct indexer_call *call, int64_t number)
 {
-    return call->c.is_packed ? sum_of(call->c.kv_len, number) : number * call->s2;
+    return call->c.is_packed ? indexer_test_sum(call->c.kv_len, number) : number * call->s2;
 }
 
 /* --- tensors --------------------------------------------------------------------------------------------------- */
 
-static struct test_tensor create_viewed(const struct indexer_call *call, int dtype, int rank, const int64_t *dims)
+struct test_tensor indexer_test_tensor(enum test_indexer_views views, int dtype, int rank, const int64_t *dims)
 {
-    int64_t strides[AG_MAX_RANK], next = call->c.views == TEST_INDEXER_PADDED ? 2 : 1;
-    if (call->c.views == TEST_INDEXER_DENSE) {
+    int64_t strides[AG_MAX_RANK], next = views == TEST_INDEXER_PADDED ? 2 : 1;
+    if (views == TEST_INDEXER_DENSE) {
         return test_tensor_create(dtype, rank, dims);
     }
     for (int i = 0; i < rank; ++i) {
-        const int d = call->c.views == TEST_INDEXER_REVERSED ? i : rank - 1 - i;
+        const int d = views == TEST_INDEXER_REVERSED ? i : rank - 1 - i;
         strides[d] = next;
-        next = next * dims[d] + (call->c.views == TEST_INDEXER_PADDED ? 3 : 0);
-        next += call->c.views == TEST_INDEXER_SPREAD && d == rank - 1;
+        next = next * dims[d] + (views == TEST_INDEXER_PADDED ? 3 : 0);
+        next += views == TEST_INDEXER_SPREAD && d == rank - 1;
         next = next > 0 ? next : 1;
     }
-    return test_tensor_create_strided(dtype, rank, dims, strides, call->c.views == TEST_INDEXER_SPREAD ? 4 : 5);
+    return test_tensor_create_strided(dtype, rank, dims, strides, views == TEST_INDEXER_SPREAD ? 4 : 5);
 }
 
 /* [B, S, a, b] or [T, a, b], without trailing dims of -1. */
@@ -100,7 +100,7 @@ static struct test_tensor create_rows(const struct indexer_call *call, int dtype
     if (b >= 0) {
         dims[rank++] = b;
     }
-    return create_viewed(call, dtype, rank, dims);
+    return indexer_test_tensor(call->c.views, dtype, rank, dims);
 }
 
 static void create_tensors(struct indexer_call *call)
@@ -115,8 +115,8 @@ static void create_tensors(struct indexer_call *call)
     call->dq = create_rows(call, c->dtype, false, c->heads, c->dim);
     call->dk = create_rows(call, c->dtype, true, 1, c->dim);
     call->dweights = create_rows(call, c->dtype, false, c->heads, -1);
-    call->q_lengths = create_viewed(call, AG_INT32, 1, &c->sequences);
-    call->kv_lengths = create_viewed(call, AG_INT32, 1, &c->sequences);
+    call->q_lengths = indexer_test_tensor(call->c.views, AG_INT32, 1, &c->sequences);
+    call->kv_lengths = indexer_test_tensor(call->c.views, AG_INT32, 1, &c->sequences);
 }
 
 static void set_args(struct indexer_call *call)
@@ -254,11 +254,12 @@ static void fill_values(struct indexer_call *call)
 void indexer_call_create(struct indexer_call *call, const struct indexer_case *c)
 {
     *call = (struct indexer_call){.c = with_defaults(*c)};
-    call->s1 = largest_of(call->c.q_len, call->c.sequences) + c->q_slack;
-    call->s2 = largest_of(call->c.kv_len, call->c.sequences) + c->kv_slack;
-    call->rows = c->is_packed ? sum_of(call->c.q_len, call->c.sequences) + c->q_slack : call->c.sequences * call->s1;
-    call->keys =
-        c->is_packed ? sum_of(call->c.kv_len, call->c.sequences) + c->kv_slack : call->c.sequences * call->s2;
+    call->s1 = indexer_test_largest(call->c.q_len, call->c.sequences) + c->q_slack;
+    call->s2 = indexer_test_largest(call->c.kv_len, call->c.sequences) + c->kv_slack;
+    call->rows =
+        c->is_packed ? indexer_test_sum(call->c.q_len, call->c.sequences) + c->q_slack : call->c.sequences * call->s1;
+    call->keys = c->is_packed ? indexer_test_sum(call->c.kv_len, call->c.sequences) + c->kv_slack
+                              : call->c.sequences * call->s2;
     create_tensors(call);
     set_args(call);
     fill_values(call);

@@ -21,7 +21,13 @@ enum test_indexer_views {
     TEST_INDEXER_VIEWS
 };
 
+/* A tensor of zeros that lies so. */
+struct test_tensor indexer_test_tensor(enum test_indexer_views views, int dtype, int rank, const int64_t *dims);
+
 enum { TEST_INDEXER_SEQUENCES = 12 };
+
+int64_t indexer_test_sum(const int64_t *values, int64_t count);
+int64_t indexer_test_largest(const int64_t *values, int64_t count); /* 0 of none */
 
 /* Zero means the default named. */
 struct indexer_case {
