@@ -27,7 +27,9 @@ esac
 [ "$#" != 0 ] || set -- problem npy npz safetensors raw recorded msprobe runtime moe indexer attention
 export AFL_QUIET=1 AFL_SKIP_CPUFREQ=1 AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES=1 AFL_NO_AFFINITY=1 AFL_NO_UI=1
 
-cmake --preset "$preset" -DACLGRAD_TESTS=ON >/dev/null && cmake --build "$build" || exit 1
+# shellcheck disable=SC2046 # one word per target
+cmake --preset "$preset" -DACLGRAD_TESTS=ON >/dev/null &&
+    cmake --build "$build" --target $(printf 'fuzz_%s ' "$@") || exit 1
 bad=$build/found/bad
 rm -rf "$bad"
 mkdir -p "$bad"

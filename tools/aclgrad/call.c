@@ -54,18 +54,30 @@ static void set_sequence_groups(struct call *call, bool is_key, struct axes *axe
     }
 }
 
-struct axes call_axes(struct call *call, const struct tensor *output)
+/* Its rows are those of the keys. */
+static bool is_of_keys(const char *name)
 {
-    struct axes axes = axes_of_tensor(output);
+    static const char *const names[] = {"dk", "dkRope", "dv", "key", "keyIn", "keyInRope", "value"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+        if (strcmp(names[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+struct axes call_axes(struct call *call, const struct tensor *tensor)
+{
+    struct axes axes = axes_of_tensor(tensor);
     if (axes.row_axis < 0) {
         return axes;
     }
     if (call->problem.op == PROBLEM_MOE) {
-        if (call->expert_ends && strcmp(output->name, "permutedTokensGrad") == 0) {
+        if (call->expert_ends && strncmp(tensor->name, "permutedTokens", strlen("permutedTokens")) == 0) {
             set_expert_groups(call, &axes);
         }
     } else if (call->problem.op == PROBLEM_ATTENTION || problem_is(&call->problem, "layout", "tnd")) {
-        set_sequence_groups(call, strncmp(output->name, "dk", 2) == 0 || strcmp(output->name, "dv") == 0, &axes);
+        set_sequence_groups(call, is_of_keys(tensor->name), &axes);
     }
     return axes;
 }

@@ -21,8 +21,8 @@ struct call {
 
 void call_destroy(struct call *call);
 
-/* The indices of one of the call's outputs, with sequences or experts as groups of rows. */
-struct axes call_axes(struct call *call, const struct tensor *output);
+/* The indices of one of the call's tensors, with sequences or experts as groups of rows. */
+struct axes call_axes(struct call *call, const struct tensor *tensor);
 
 /* --- a call made ready (call.c) -------------------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@
 #include "cli.h"
 #include "comparison.h"
 #include "options.h"
+#include "recorded.h"
 #include "table.h"
 #include "verdict.h"
 #include "whole_number.h"
@@ -87,6 +88,8 @@ static const struct argp compare_argp = {options,
 
 struct sides {
     struct tensor_set a, b, trusted, bound;
+    struct call call; /* that A or B records: its sequences or experts are the groups of rows */
+    bool has_call;
 };
 
 /* The tensor of that name; in a set of one that one, whatever its name. */
@@ -140,14 +143,13 @@ static bool groups_fit(const struct tensor *tensor, const struct axes *axes)
                                     last, tensor->name, rows);
 }
 
-static bool choose_axes(const struct tensor *tensor, struct axes *axes)
+static bool choose_axes(struct sides *s, const struct tensor *tensor, struct axes *axes)
 {
-    *axes = axes_of_tensor(tensor);
+    *axes = s->has_call && !given.groups ? call_axes(&s->call, tensor) : axes_of_tensor(tensor);
     return (!given.axes || axes_parse(given.axes, tensor, axes)) && parse_groups(axes) && groups_fit(tensor, axes);
 }
 
-static bool compare_pair(const struct sides *s, const struct tensor *a, const struct tensor *b,
-                         struct verdict *verdict)
+static bool compare_pair(struct sides *s, const struct tensor *a, const struct tensor *b, struct verdict *verdict)
 {
     const bool is_single = s->a.count == 1 && s->b.count == 1;
     struct comparison_sides sides = {.got = a, .want = b};
@@ -159,7 +161,7 @@ static bool compare_pair(const struct sides *s, const struct tensor *a, const st
         return cli_fail(CLI_USAGE, "--trusted has no tensor '%s'", b->name);
     }
     const char *fallback = tensor_is_float(a) || tensor_is_float(b) ? "opbase" : "bits";
-    if (!standard_parse(given.standard ? given.standard : fallback, &standard) || !choose_axes(a, &axes)) {
+    if (!standard_parse(given.standard ? given.standard : fallback, &standard) || !choose_axes(s, a, &axes)) {
         return false;
     }
     if (!standard_needs_trusted(&standard)) {
@@ -183,7 +185,7 @@ static bool is_wanted(const char *name)
     return !given.only || fnmatch(given.only, name, 0) == 0;
 }
 
-static bool compare_all(const struct sides *s, struct verdict *verdict)
+static bool compare_all(struct sides *s, struct verdict *verdict)
 {
     const bool is_single = s->a.count == 1 && s->b.count == 1;
     for (int i = 0; i < s->a.count; ++i) {
@@ -235,10 +237,25 @@ static bool bounds_are_sizes(const struct tensor_set *bounds)
     return true;
 }
 
+static bool read_side(const char *path, struct tensor_set *set, struct sides *s)
+{
+    char *notes = NULL;
+    if (!tensor_path_read(path, &given.hints, set, &notes)) {
+        return false;
+    }
+    if (notes && !s->has_call) {
+        s->has_call = recorded_describe(notes, set, &s->call);
+        if (!s->has_call) {
+            call_destroy(&s->call);
+        }
+    }
+    free(notes);
+    return true;
+}
+
 static bool read_sides(char **operands, struct sides *s)
 {
-    return options_are_used() && tensor_path_read(operands[0], &given.hints, &s->a, NULL) &&
-           tensor_path_read(operands[1], &given.hints, &s->b, NULL) &&
+    return options_are_used() && read_side(operands[0], &s->a, s) && read_side(operands[1], &s->b, s) &&
            (!given.trusted || tensor_path_read(given.trusted, &given.hints, &s->trusted, NULL)) &&
            (!given.bound ||
             (tensor_path_read(given.bound, &given.hints, &s->bound, NULL) && bounds_are_sizes(&s->bound)));
@@ -265,6 +282,7 @@ int command_compare(int argc, char **argv)
     tensor_set_destroy(&sides.b);
     tensor_set_destroy(&sides.trusted);
     tensor_set_destroy(&sides.bound);
+    call_destroy(&sides.call);
     free(operands);
     return code;
 }

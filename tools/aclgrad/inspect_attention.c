@@ -38,11 +38,7 @@ static void inspect_values(struct call *call, const struct attention_problem *p,
     for (int i = 0; marks[0] && marks[1] && i < ALL; ++i) {
         const struct tensor *t = tensor_set_find(&call->inputs, names[i]);
         if (t && t->rank == 3 && t->elems > 0) {
-            struct axes axes = call_axes(call, t);
-            if (i >= QUERY_SIDE) {
-                axes.group_ends = call->key_ends;
-                axes.group_count = call->key_end_count;
-            }
+            const struct axes axes = call_axes(call, t);
             inspect_numbers(t, &axes, marks[i >= QUERY_SIDE], t->dims[1] * t->dims[2], findings);
         }
     }

@@ -571,6 +571,39 @@ bool recorded_read_whole(const char *path, const char *which, struct call *call)
     return recorded_read(path, which, call) && (!call->damage[0] || cli_fail(CLI_IO, "%s: %s", path, call->damage));
 }
 
+/* The inputs of `set` under their canonical names; data and names stay where they are. */
+static void borrow_inputs(const struct tensor_set *set, struct call *call, struct tensor *items)
+{
+    call->inputs = (struct tensor_set){items, 0};
+    for (int i = 0; i < set->count; ++i) {
+        const char *name = canonical_tensor(call->problem.op, set->items[i].name);
+        if (name && has_name(operation_of(call)->inputs, name)) {
+            items[call->inputs.count] = set->items[i];
+            items[call->inputs.count++].name = (char *)(uintptr_t)name;
+        }
+    }
+}
+
+bool recorded_describe(const char *notes, const struct tensor_set *set, struct call *call)
+{
+    const bool was_quiet = cli.is_quiet;
+    json_t *json = json_loads(notes, JSON_REJECT_DUPLICATES, NULL);
+    struct tensor *items = calloc((size_t)set->count + 1, sizeof *items);
+    memset(call, 0, sizeof *call);
+    cli.is_quiet = true;
+    const bool is_good = json && items && read_notes(json, call);
+    if (is_good) {
+        borrow_inputs(set, call, items);
+        operation_of(call)->describe_tensors(call);
+        call->inputs = (struct tensor_set){NULL, 0};
+    }
+    cli_forgive();
+    cli.is_quiet = was_quiet;
+    free(items);
+    json_decref(json);
+    return is_good;
+}
+
 /* --- writing --------------------------------------------------------------------------------------------- */
 
 static json_t *json_list(const int64_t *items, int64_t count)

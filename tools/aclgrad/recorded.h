@@ -21,6 +21,10 @@ bool recorded_read_whole(const char *path, const char *which, struct call *call)
 /* Reads a recorded call. `which`: of several calls in a dump, the one whose name holds this text; NULL: there is one. */
 bool recorded_read(const char *path, const char *which, struct call *call);
 
+/* What the JSON text of a call and the tensors beside it say of the problem, for names of places (call_axes). The tensors stay
+ * the caller's; the call holds none. False: nothing; no failure is set, nothing is said. */
+bool recorded_describe(const char *notes, const struct tensor_set *set, struct call *call);
+
 /* The JSON text for a call; the caller frees. NULL when out of memory. */
 char *recorded_notes(const struct call *call);
 
