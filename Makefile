@@ -4,16 +4,24 @@ PREFIX ?= /usr/local
 BENCH ?= smoke models edge
 TORCH_PYTHON ?= /usr/bin/python3
 MINUTES ?= 1
+SECONDS ?= 60
 QEMU_PACKAGES := $(if $(filter x86_64,$(shell uname -m)),test-qemu)
 
-.PHONY: all demo test test-long fuzz coverage lint goldens format install clean help
+.PHONY: all demo demo-operators test test-long fuzz coverage lint goldens format install clean help
 
 all:            ## build/lib/libaclgrad.so and .a
 	@tools/setup.sh build
 	@cmake --preset release $(if $(wildcard build/CMakeCache.txt),,-DACLGRAD_TESTS=OFF)
 	@cmake --build build
 
-demo: all       ## the three operators on realistic inputs, checked and timed: one table
+demo:           ## trains a small language model on real text for SECONDS (60), every operator at work
+	@tools/setup.sh build demo
+	@$(MAKE) --no-print-directory all
+	@build/bin/train_text --seconds $(SECONDS) --checkpoint build/train_text.checkpoint --curve build/train_text.csv
+	@gnuplot -e "curve='build/train_text.csv'; picture='build/train_text.svg'" examples/train_text/curve.gp
+	@echo "the curve as a picture: build/train_text.svg"
+
+demo-operators: all ## the operators on realistic inputs, checked and timed: one table
 	@build/bin/aclgrad_demo
 
 test:           ## all short tests: release, sanitizers, emulated CPUs (minutes)
