@@ -227,9 +227,82 @@ static void rows_are_copied_and_cleared(void **state)
     }
 }
 
+/* --- sums of rows ---------------------------------------------------------------------------------------- */
+
+/* `count` products and sums, each rounded once, on the way; then the rounding to the type. */
+static void check_sum(const struct rows *rows, const struct ag_moe_term *terms, int64_t count, const void *out)
+{
+    for (int64_t h = 0; h < rows->hidden; ++h) {
+        double sum = 0, magnitudes = 0;
+        for (int64_t c = 0; c < count; ++c) {
+            const double product = (double)ag_elem_load(rows->elem, terms[c].row, h) * terms[c].weight;
+            sum += product;
+            magnitudes += fabs(product);
+        }
+        const double bound = (double)(count + 1) * 0x1p-24 * magnitudes + ag_elem_half_ulp(rows->elem, sum);
+        const double got = ag_elem_load(rows->elem, out, h);
+        if (!(fabs(got - sum) <= (count ? bound : 0))) {
+            fail_msg("element %lld of %lld, %lld rows: got %.9g, want %.9g", (long long)h, (long long)rows->hidden,
+                     (long long)count, got, sum);
+        }
+    }
+}
+
+static void check_sums(const struct ag_kernels *kernels, enum ag_elem elem, int64_t count, int64_t hidden)
+{
+    struct rows rows = make_rows(elem, count + 1, hidden, 2 * ag_elem_bytes(elem));
+    struct ag_moe_term terms[MOST_SLOTS];
+    const size_t bytes = (size_t)hidden * ag_elem_bytes(elem);
+    for (int64_t c = 0; c < count; ++c) {
+        terms[c] = (struct ag_moe_term){.row = rows.tokens[c].data, .weight = rows.slots[c].prob};
+    }
+    for (int64_t i = 0; i <= count; ++i) { /* outputs at different places in a line */
+        memset(rows.out[i].data, 0xff, rows.out[i].bytes);
+        kernels->moe.sum_rows[elem](rows.out[i].data, terms, count, hidden, i > 0);
+        kernels->moe.fence();
+        assert_memory_equal(rows.out[i].data, rows.out[0].data, bytes);
+        for (size_t b = bytes; b < rows.out[i].bytes; ++b) { /* what lies behind is not touched */
+            assert_int_equal(((unsigned char *)rows.out[i].data)[b], 0xff);
+        }
+    }
+    check_sum(&rows, terms, count, rows.out[0].data);
+    destroy_rows(&rows);
+}
+
+static void sum_rows_equals_its_definition(void **state)
+{
+    static const int64_t counts[] = {0, 1, 2, 3, 8};
+    (void)state;
+    TEST_EACH_ISA (isa) {
+        for (int elem = 0; elem < AG_ELEM_COUNT; ++elem) {
+            for (int i = 0; i < 5 * LENGTHS; ++i) {
+                check_sums(ag_kernels_for(isa), (enum ag_elem)elem, counts[i / LENGTHS], lengths[i % LENGTHS]);
+            }
+        }
+    }
+}
+
+/* A row alone with weight 1 comes out bit by bit: -0 too. */
+static void one_row_comes_out_as_it_is(void **state)
+{
+    (void)state;
+    TEST_EACH_ISA (isa) {
+        for (int elem = 0; elem < AG_ELEM_COUNT; ++elem) {
+            struct rows rows = make_rows((enum ag_elem)elem, 1, 200, 0);
+            const struct ag_moe_term term = {.row = rows.tokens[0].data, .weight = 1};
+            ag_elem_store((enum ag_elem)elem, rows.tokens[0].data, 3, -0.0f);
+            ag_elem_store((enum ag_elem)elem, rows.tokens[0].data, 199, -0.0f);
+            ag_kernels_for(isa)->moe.sum_rows[elem](rows.out[0].data, &term, 1, 200, false);
+            assert_memory_equal(rows.out[0].data, rows.tokens[0].data, rows.out[0].bytes);
+            destroy_rows(&rows);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sum_rows_equals_its_definition),  cmocka_unit_test(one_row_comes_out_as_it_is),
         cmocka_unit_test(scale_dot_equals_its_definition), cmocka_unit_test(small_products_are_not_lost),
         cmocka_unit_test(group_does_not_matter),           cmocka_unit_test(special_values_pass),
         cmocka_unit_test(rows_are_copied_and_cleared),
