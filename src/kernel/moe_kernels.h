@@ -19,10 +19,15 @@ struct ag_moe_slot {
     float dot;          /* result */
 };
 
-/* A row of a weighted sum. */
+/* A weighted sum of rows. */
 struct ag_moe_term {
     const void *row; /* [H] */
     float weight;
+};
+struct ag_moe_sum {
+    const struct ag_moe_term *terms;
+    int64_t count; /* of terms */
+    void *out;     /* [H]; overlaps nothing that is read */
 };
 
 struct ag_moe_kernels {
@@ -39,11 +44,14 @@ struct ag_moe_kernels {
 
     /* Indexed by the element type of the rows. Equals, with the products and sums in float and one rounding of the sum,
      *
-     *     for (int64_t h = 0; h < hidden; ++h) out[h] = sum over c in order of terms[c].row[h] * terms[c].weight;
+     *     for (int64_t s = 0; s < count; ++s) {
+     *         for (int64_t h = 0; h < hidden; ++h) {
+     *             sums[s].out[h] = sum over c in order of sums[s].terms[c].row[h] * sums[s].terms[c].weight;
+     *         }
+     *     }
      *
-     * The sum starts with its first product, so that one term with weight 1 comes out as it is; no term gives +0. */
-    void (*sum_rows[AG_ELEM_COUNT])(void *out, const struct ag_moe_term *terms, int64_t count, int64_t hidden,
-                                    bool streams);
+     * A sum starts with its first product, so that one term with weight 1 comes out as it is; no term gives +0. */
+    void (*sum_rows[AG_ELEM_COUNT])(const struct ag_moe_sum *sums, int64_t count, int64_t hidden, bool streams);
 
     /* The bytes of a row, unchanged; nothing overlaps. */
     void (*copy_row)(void *to, const void *from, int64_t bytes, bool streams);

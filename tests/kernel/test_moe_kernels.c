@@ -258,7 +258,8 @@ static void check_sums(const struct ag_kernels *kernels, enum ag_elem elem, int6
     }
     for (int64_t i = 0; i <= count; ++i) { /* outputs at different places in a line */
         memset(rows.out[i].data, 0xff, rows.out[i].bytes);
-        kernels->moe.sum_rows[elem](rows.out[i].data, terms, count, hidden, i > 0);
+        const struct ag_moe_sum sum = {.terms = terms, .count = count, .out = rows.out[i].data};
+        kernels->moe.sum_rows[elem](&sum, 1, hidden, i > 0);
         kernels->moe.fence();
         assert_memory_equal(rows.out[i].data, rows.out[0].data, bytes);
         for (size_t b = bytes; b < rows.out[i].bytes; ++b) { /* what lies behind is not touched */
@@ -292,7 +293,8 @@ static void one_row_comes_out_as_it_is(void **state)
             const struct ag_moe_term term = {.row = rows.tokens[0].data, .weight = 1};
             ag_elem_store((enum ag_elem)elem, rows.tokens[0].data, 3, -0.0f);
             ag_elem_store((enum ag_elem)elem, rows.tokens[0].data, 199, -0.0f);
-            ag_kernels_for(isa)->moe.sum_rows[elem](rows.out[0].data, &term, 1, 200, false);
+            const struct ag_moe_sum sum = {.terms = &term, .count = 1, .out = rows.out[0].data};
+            ag_kernels_for(isa)->moe.sum_rows[elem](&sum, 1, 200, false);
             assert_memory_equal(rows.out[0].data, rows.tokens[0].data, rows.out[0].bytes);
             destroy_rows(&rows);
         }

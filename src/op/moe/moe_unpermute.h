@@ -87,17 +87,18 @@ struct moe_unpermute_plan {
     enum ag_isa isa;
     const struct ag_moe_kernels *kernels;
     int lanes;            /* threads that may work at a time, each with its own scratch */
-    int64_t batch_tokens; /* tokens of one work item */
+    int64_t batch_tokens; /* tokens of one work item, at most MOE_MOST_BATCH_TOKENS */
     bool streams;         /* tokens go past the caches */
     bool gathers;         /* the rows have a last stride other than 1: they are copied to scratch first */
     int64_t columns;      /* that are summed at a time: H, fewer where rows are gathered */
     uint64_t workspace_bytes;
 };
+enum { MOE_MOST_BATCH_TOKENS = 64 };
 
 /* The workspace. Columns: what, entries, entry.
  *
- *     terms     lanes * K                    struct ag_moe_term: the rows of the token at hand
- *     dense     lanes * K, if gathers        the same of the copies
+ *     terms     lanes * batch_tokens * K     struct ag_moe_term: the rows of a work item's tokens
+ *     dense     lanes * K, if gathers        the same of the copies of one token's rows
  *     gathered  lanes * K, if gathers        `columns` elements: the copies
  */
 struct moe_unpermute_workspace {

@@ -8,7 +8,6 @@
 
 enum {
     STREAM_BYTES = 32 << 20, /* as in moe_plan.c: outputs above this leave the caches before they are read again */
-    BATCH_SLOTS = 64,        /* enough work for handing it out, few enough for windows that hold tokens unevenly */
     GATHERED_COLUMNS = 512,  /* of a gathered row; a token's rows then stay in the second cache */
 };
 
@@ -23,7 +22,7 @@ void moe_unpermute_carve(struct ag_arena *arena, const struct moe_unpermute_plan
     const struct moe_unpermute_problem *p = &plan->problem;
     const int64_t rows = plan->lanes * p->topk;
     const size_t row_bytes = (size_t)plan->columns * ag_elem_bytes(p->token_elem);
-    workspace->terms = ag_take(arena, rows, sizeof *workspace->terms);
+    workspace->terms = ag_take(arena, rows * plan->batch_tokens, sizeof *workspace->terms);
     workspace->dense = ag_take(arena, plan->gathers ? rows : 0, sizeof *workspace->dense);
     workspace->gathered = ag_take(arena, plan->gathers ? rows : 0, row_bytes);
 }
@@ -41,7 +40,7 @@ ag_status moe_unpermute_make_plan(const struct moe_unpermute_problem *problem, s
     const int64_t row_bytes = problem->hidden * (int64_t)ag_elem_bytes(problem->token_elem);
     plan->gathers = problem->local_rows > 0 && problem->permuted_tokens.strides[1] != 1;
     plan->columns = plan->gathers ? at_most(problem->hidden, GATHERED_COLUMNS) : problem->hidden;
-    plan->batch_tokens = (BATCH_SLOTS + problem->topk - 1) / problem->topk;
+    plan->batch_tokens = (MOE_MOST_BATCH_TOKENS + problem->topk - 1) / problem->topk; /* about so many slots */
     plan->lanes = (int)at_most(config.threads, (problem->tokens_count + plan->batch_tokens - 1) / plan->batch_tokens);
     plan->streams = problem->tokens_count > STREAM_BYTES / row_bytes;
     moe_unpermute_carve(&arena, plan, &workspace);

@@ -24,7 +24,7 @@ static int64_t local_row(const struct moe_unpermute_problem *p, int64_t slot)
     return row >= 0 && row < p->local_rows ? row : NOT_HERE;
 }
 
-/* --- one token's sum ------------------------------------------------------------------------------------- */
+/* --- sums of tokens ------------------------------------------------------------------------------------- */
 
 static float weight_of_slot(const struct moe_unpermute_problem *p, int64_t token, int64_t k)
 {
@@ -63,26 +63,46 @@ static void gather_terms(const struct unpermute_task *task, const struct ag_moe_
     }
 }
 
-/* Columns are independent: that some are summed at a time does not show in the result. */
-static void sum_token(const struct unpermute_task *task, int64_t token, int lane)
+static char *output_row(const struct unpermute_task *task, int64_t token)
 {
-    const struct moe_unpermute_problem *p = task->problem;
+    return (char *)ag_view_origin(&task->problem->tokens) + token * task->problem->hidden * task->elem_bytes;
+}
+
+/* Columns are independent: that some are summed at a time does not show in the result. */
+static void sum_gathered(const struct unpermute_task *task, const struct ag_moe_sum *sum, int lane)
+{
     const struct moe_unpermute_plan *plan = task->plan;
-    struct ag_moe_term *terms = task->scratch.terms + lane * p->topk;
-    const struct ag_moe_term *dense = plan->gathers ? task->scratch.dense + lane * p->topk : terms;
-    const int64_t count = list_terms(task, token, terms);
-    char *out = (char *)ag_view_origin(&p->tokens) + token * p->hidden * task->elem_bytes;
-    for (int64_t begin = 0; begin < p->hidden; begin += plan->columns) {
-        const int64_t end = begin + plan->columns < p->hidden ? begin + plan->columns : p->hidden;
-        if (plan->gathers) {
-            gather_terms(task, terms, count, (struct ag_range){begin, end}, lane);
-        }
-        plan->kernels->sum_rows[p->token_elem](out + begin * task->elem_bytes, dense, count, end - begin,
-                                               plan->streams);
+    const int64_t hidden = task->problem->hidden;
+    for (int64_t begin = 0; begin < hidden; begin += plan->columns) {
+        const int64_t end = begin + plan->columns < hidden ? begin + plan->columns : hidden;
+        const struct ag_moe_sum columns = {.terms = task->scratch.dense + lane * task->problem->topk,
+                                           .count = sum->count,
+                                           .out = (char *)sum->out + begin * task->elem_bytes};
+        gather_terms(task, sum->terms, sum->count, (struct ag_range){begin, end}, lane);
+        plan->kernels->sum_rows[task->problem->token_elem](&columns, 1, end - begin, plan->streams);
     }
 }
 
-/* --- one token's probs ----------------------------------------------------------------------------------- */
+static void sum_tokens(const struct unpermute_task *task, struct ag_range tokens, int lane)
+{
+    const struct moe_unpermute_problem *p = task->problem;
+    struct ag_moe_sum sums[MOE_MOST_BATCH_TOKENS];
+    struct ag_moe_term *terms = task->scratch.terms + lane * task->plan->batch_tokens * p->topk;
+    for (int64_t token = tokens.begin; token < tokens.end; ++token) {
+        struct ag_moe_sum *sum = &sums[token - tokens.begin];
+        *sum = (struct ag_moe_sum){.terms = terms, .out = output_row(task, token)};
+        sum->count = list_terms(task, token, terms);
+        terms += sum->count;
+        if (task->plan->gathers) {
+            sum_gathered(task, sum, lane);
+        }
+    }
+    if (!task->plan->gathers) {
+        task->plan->kernels->sum_rows[p->token_elem](sums, tokens.end - tokens.begin, p->hidden, task->plan->streams);
+    }
+}
+
+/* --- probs of tokens ----------------------------------------------------------------------------------- */
 
 static void gather_probs(const struct moe_unpermute_problem *p, int64_t token)
 {
@@ -105,11 +125,10 @@ static void run_item(void *context, int64_t item, int lane)
 {
     const struct unpermute_task *task = context;
     const int64_t begin = item * task->plan->batch_tokens, end = begin + task->plan->batch_tokens;
-    for (int64_t token = begin; token < end && token < task->problem->tokens_count; ++token) {
-        sum_token(task, token, lane);
-        if (task->problem->permuted_probs.present) {
-            gather_probs(task->problem, token);
-        }
+    const struct ag_range tokens = {begin, end < task->problem->tokens_count ? end : task->problem->tokens_count};
+    sum_tokens(task, tokens, lane);
+    for (int64_t token = begin; task->problem->permuted_probs.present && token < tokens.end; ++token) {
+        gather_probs(task->problem, token);
     }
     task->plan->kernels->fence();
 }
