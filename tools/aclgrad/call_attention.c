@@ -81,12 +81,11 @@ static void bind_tensors(const struct call *call, const struct tensor_set *outpu
     }
 }
 
-bool bind_attention(const struct call *call, const struct tensor_set *outputs, struct handles *handles,
-                    struct attention_args *args)
+bool bind_attention_scalars(const struct call *call, struct handles *handles, struct attention_args *args)
 {
     const struct problem *p = &call->problem;
     const int64_t width = problem_integer(p, "d") + problem_integer(p, "dr");
-    *args = (struct attention_args){.entry = "aclnnFlashAttentionUnpaddingScoreGradV3",
+    *args = (struct attention_args){.entry = problem_table_of(p)->entry,
                                     .scale = problem_real_or(p, "scale", width > 0 ? 1 / sqrt((double)width) : 1),
                                     .keep_prob = problem_real_or(p, "keepprob", 1),
                                     .pre_tokens = problem_integer(p, "pre"),
@@ -95,8 +94,15 @@ bool bind_attention(const struct call *call, const struct tensor_set *outputs, s
                                     .input_layout = layout_text(p),
                                     .sparse_mode = problem_integer(p, "mode"),
                                     .pse_type = problem_integer(p, "psetype")};
-    bind_tensors(call, outputs, handles, args);
     return bind_lists(call, handles, args);
+}
+
+bool bind_attention(const struct call *call, const struct tensor_set *outputs, struct handles *handles,
+                    struct attention_args *args)
+{
+    const bool is_good = bind_attention_scalars(call, handles, args);
+    bind_tensors(call, outputs, handles, args);
+    return is_good;
 }
 
 static bool make_outputs(const struct call *call, struct tensor_set *outputs)
@@ -201,8 +207,7 @@ static bool define(const struct call *call, struct tensor_set *values, struct te
 
 /* --- cost, explain --------------------------------------------------------------------------------------- */
 
-/* Pairs of query row and visible key, over all query heads, as the intervals have it: mask bytes do not count. */
-static double visible_pairs(const struct attention_problem *p)
+double attention_visible_pairs(const struct attention_problem *p)
 {
     double pairs = 0;
     for (int64_t b = 0; b < p->sequence_count; ++b) {
@@ -214,6 +219,19 @@ static double visible_pairs(const struct attention_problem *p)
     return pairs * (double)p->query_heads;
 }
 
+double attention_bytes(const struct call *call, const struct tensor_set *outputs, const struct attention_problem *p)
+{
+    double bytes = 0;
+    for (int i = 0; i < call->inputs.count; ++i) {
+        const bool is_mask = strcmp(call->inputs.items[i].name, "attenMask") == 0;
+        bytes += is_mask && !p->has_mask_bytes ? 0 : (double)tensor_bytes(&call->inputs.items[i]);
+    }
+    for (int i = 0; i < outputs->count; ++i) {
+        bytes += (double)tensor_bytes(&outputs->items[i]);
+    }
+    return bytes;
+}
+
 static void cost(const struct call *call, double *work, double *bytes)
 {
     struct tensor_set outputs = {0};
@@ -221,14 +239,8 @@ static void cost(const struct call *call, double *work, double *bytes)
     *work = *bytes = 0;
     if (make_outputs(call, &outputs) && check_attention(call, &outputs, &checked) && !checked.problem.is_nothing) {
         const struct attention_problem *p = &checked.problem;
-        *work = visible_pairs(p) * (6.0 * (double)(p->dim + p->rope_dim) + 4.0 * (double)p->value_dim);
-        for (int i = 0; i < call->inputs.count; ++i) {
-            const bool is_mask = strcmp(call->inputs.items[i].name, "attenMask") == 0;
-            *bytes += is_mask && !p->has_mask_bytes ? 0 : (double)tensor_bytes(&call->inputs.items[i]);
-        }
-        for (int i = 0; i < outputs.count; ++i) {
-            *bytes += (double)tensor_bytes(&outputs.items[i]);
-        }
+        *work = attention_visible_pairs(p) * (6.0 * (double)(p->dim + p->rope_dim) + 4.0 * (double)p->value_dim);
+        *bytes = attention_bytes(call, &outputs, p);
     }
     cli_forgive();
     release_attention(&checked);
@@ -249,13 +261,13 @@ static void explain_layout(const struct attention_problem *p, const struct facts
                  : "sampled rows normalise under this order and not under cann");
 }
 
-static void explain_columns(const struct attention_problem *p, const struct facts *facts)
+void explain_attention_columns(const struct attention_problem *p, const struct facts *facts)
 {
     double full = 0;
     for (int64_t b = 0; b < p->sequence_count; ++b) {
         full += (double)p->sequences[b].query_len * (double)p->sequences[b].key_len * (double)p->query_heads;
     }
-    const double visible = visible_pairs(p);
+    const double visible = attention_visible_pairs(p);
     add_fact(facts, "problem", "sequences", "%" PRId64 ", longest %" PRId64 " x %" PRId64, p->sequence_count,
              p->max_query_len, p->max_key_len);
     add_fact(facts, "problem", "visible pairs", "%.6g of %.6g (%.1f %%)", visible, full,
@@ -306,7 +318,7 @@ static bool explain(const struct call *call, const struct facts *facts)
         char text[1024];
         attention_describe_plan(&plan, text, sizeof text);
         if (!checked.problem.is_nothing) {
-            explain_columns(&checked.problem, facts);
+            explain_attention_columns(&checked.problem, facts);
             explain_layout(&checked.problem, facts);
         }
         add_plan_facts(facts, text);
@@ -359,18 +371,18 @@ static void drop_derived(struct problem *p)
     }
 }
 
-static void describe_tensors(struct call *call)
+void describe_attention(struct call *call, const char *key)
 {
     const struct tensor *query = tensor_set_find(&call->inputs, "query");
     const struct tensor *mask = tensor_set_find(&call->inputs, "attenMask");
     const bool has_keys = problem_has(&call->problem, "kv") || problem_has(&call->problem, "kvends");
     describe_dim(call, "n1", "query", 1);
     describe_dim(call, "d", "query", 2);
-    describe_dim(call, "n2", "keyIn", 1);
+    describe_dim(call, "n2", key, 1);
     describe_dim(call, "dr", "queryRope", 2);
     describe_dim(call, "dv", "value", 2);
     set_rows(call, "t1", "query", "q", "qends");
-    set_rows(call, "t2", "keyIn", has_keys ? "kv" : "q", has_keys ? "kvends" : "qends");
+    set_rows(call, "t2", key, has_keys ? "kv" : "q", has_keys ? "kvends" : "qends");
     if (query) {
         problem_set(&call->problem, "dtype", dtype_word(query->dtype));
         cli_forgive(); /* a type that the operator has not: the library will say so */
@@ -383,6 +395,11 @@ static void describe_tensors(struct call *call)
                 : mask->rank == 2 ? "ss"
                                   : "11ss");
     drop_derived(&call->problem);
+}
+
+static void describe_tensors(struct call *call)
+{
+    describe_attention(call, "keyIn");
 }
 
 const struct operation attention_operation = {.inputs = inputs,

@@ -123,3 +123,73 @@ bool imitate_attention(const struct call *call, struct tensor_set *values)
     tensor_set_destroy(&outputs);
     return is_good;
 }
+
+/* --- the forward: exp(S - max) rounded to the 16-bit type before the product with value -------------------- */
+
+static double device_score(const struct attention_problem *p, const struct attention_sequence *s, int64_t n,
+                           int64_t i, int64_t j)
+{
+    const int64_t t = s->query_begin + i, key = s->key_begin + j, h = n / p->group;
+    return (float)((double)p->scale * (dot_rows(&p->query, t, n, &p->key, key, h) +
+                                       dot_rows(&p->query_rope, t, n, &p->key_rope, key, h)));
+}
+
+/* Turns a row's exact maximum and sum, which the definition has left in `values`, into its output. */
+static void device_row(const struct attention_problem *p, struct tensor_set *values, int dtype,
+                       const struct attention_sequence *s, int64_t n, int64_t i)
+{
+    const struct attention_mask_row mask = attention_mask_row(p, s, n, i);
+    const struct attention_columns columns = attention_visible_columns(s, i);
+    const int64_t row = attention_statistics_row(p, p->softmax_layout, s, n, i) * 8, t = s->query_begin + i;
+    const double max = (float)((double *)tensor_set_data(values, "softmaxMax"))[row];
+    const double sum = (float)((double *)tensor_set_data(values, "softmaxSum"))[row];
+    double *out = (double *)tensor_set_data(values, "attentionOut") + (t * p->query_heads + n) * p->value_dim;
+    for (int64_t e = 0; e < p->value_dim; ++e) {
+        out[e] = 0;
+    }
+    for (int64_t j = columns.begin; j < columns.end; ++j) {
+        if (!mask.bytes || !mask.bytes[j * mask.stride]) {
+            const double P = round_to_dtype_away(dtype, (float)exp(device_score(p, s, n, i, j) - max));
+            for (int64_t e = 0; e < p->value_dim; ++e) {
+                out[e] += P * attention_read(&p->value, s->key_begin + j, n / p->group, e);
+            }
+        }
+    }
+    for (int64_t e = 0; e < p->value_dim; ++e) {
+        out[e] = round_to_dtype_away(dtype, (float)(out[e] / sum));
+    }
+}
+
+static void round_statistics(struct tensor_set *values, const char *name)
+{
+    const struct tensor *tensor = tensor_set_find(values, name);
+    double *data = tensor->data;
+    for (int64_t at = 0; at < tensor->elems; ++at) {
+        data[at] = (float)data[at];
+    }
+}
+
+bool imitate_attention_forward(const struct call *call, struct tensor_set *values)
+{
+    struct tensor_set outputs = {0}, bounds = {0};
+    struct checked_attention checked = {0};
+    const struct attention_problem *p = &checked.problem;
+    bool is_good = operation_of(call)->make_outputs(call, &outputs) &&
+                   check_attention_forward(call, &outputs, &checked) &&
+                   operation_of(call)->define(call, values, &bounds);
+    for (int64_t b = 0; is_good && !p->is_nothing && b < p->sequence_count; ++b) {
+        const struct attention_sequence *s = &p->sequences[b];
+        for (int64_t at = 0; s->key_len > 0 && at < s->query_len * p->query_heads; ++at) {
+            device_row(p, values, tensor_set_find(&outputs, "attentionOut")->dtype, s, at / s->query_len,
+                       at % s->query_len);
+        }
+    }
+    if (is_good) {
+        round_statistics(values, "softmaxMax");
+        round_statistics(values, "softmaxSum");
+    }
+    release_attention(&checked);
+    tensor_set_destroy(&outputs);
+    tensor_set_destroy(&bounds);
+    return is_good;
+}

@@ -58,28 +58,48 @@ static bool read_sizes(const struct problem *p, struct sizes *s)
 
 /* --- tensors --------------------------------------------------------------------------------------------- */
 
-static bool make_tensors(struct tensor_set *set, const struct sizes *s)
+struct input {
+    const char *name;
+    int dtype;
+    int rank;
+    int64_t dims[3];
+    bool is_wanted;
+};
+
+static bool make_inputs(struct tensor_set *set, const struct input *inputs, int count)
 {
-    const struct {
-        const char *name;
-        int dtype;
-        int64_t dims[3];
-        bool is_wanted;
-    } list[] = {{"query", s->dtype, {s->t1, s->n1, s->d}, true},
-                {"queryRope", s->dtype, {s->t1, s->n1, s->dr}, s->dr > 0},
-                {"keyIn", s->dtype, {s->t2, s->n2, s->d}, true},
-                {"keyInRope", s->dtype, {s->t2, s->n2, s->dr}, s->dr > 0},
-                {"value", s->dtype, {s->t2, s->n2, s->dv}, true},
-                {"dy", s->dtype, {s->t1, s->n1, s->dv}, true},
-                {"softmaxMax", AG_FLOAT, {s->t1, s->n1, 8}, true},
-                {"softmaxSum", AG_FLOAT, {s->t1, s->n1, 8}, true},
-                {"attentionIn", s->dtype, {s->t1, s->n1, s->dv}, true}};
-    for (size_t i = 0; i < sizeof list / sizeof *list; ++i) {
-        if (list[i].is_wanted && !tensor_set_create(set, list[i].name, list[i].dtype, 3, list[i].dims)) {
+    for (int i = 0; i < count; ++i) {
+        if (inputs[i].is_wanted &&
+            !tensor_set_create(set, inputs[i].name, inputs[i].dtype, inputs[i].rank, inputs[i].dims)) {
             return false;
         }
     }
     return true;
+}
+
+static bool make_tensors(struct tensor_set *set, const struct sizes *s)
+{
+    const struct input list[] = {{"query", s->dtype, 3, {s->t1, s->n1, s->d}, true},
+                                 {"queryRope", s->dtype, 3, {s->t1, s->n1, s->dr}, s->dr > 0},
+                                 {"keyIn", s->dtype, 3, {s->t2, s->n2, s->d}, true},
+                                 {"keyInRope", s->dtype, 3, {s->t2, s->n2, s->dr}, s->dr > 0},
+                                 {"value", s->dtype, 3, {s->t2, s->n2, s->dv}, true},
+                                 {"dy", s->dtype, 3, {s->t1, s->n1, s->dv}, true},
+                                 {"softmaxMax", AG_FLOAT, 3, {s->t1, s->n1, 8}, true},
+                                 {"softmaxSum", AG_FLOAT, 3, {s->t1, s->n1, 8}, true},
+                                 {"attentionIn", s->dtype, 3, {s->t1, s->n1, s->dv}, true}};
+    return make_inputs(set, list, sizeof list / sizeof *list);
+}
+
+static bool make_forward_tensors(struct tensor_set *set, const struct sizes *s, bool has_sink)
+{
+    const struct input list[] = {{"query", s->dtype, 3, {s->t1, s->n1, s->d}, true},
+                                 {"queryRope", s->dtype, 3, {s->t1, s->n1, s->dr}, s->dr > 0},
+                                 {"key", s->dtype, 3, {s->t2, s->n2, s->d}, true},
+                                 {"keyRope", s->dtype, 3, {s->t2, s->n2, s->dr}, s->dr > 0},
+                                 {"value", s->dtype, 3, {s->t2, s->n2, s->dv}, true},
+                                 {"sink", AG_FLOAT, 1, {s->n1}, has_sink}};
+    return make_inputs(set, list, sizeof list / sizeof *list);
 }
 
 static void fill_mask(const struct problem *p, struct tensor *mask, uint64_t seed)
@@ -134,9 +154,9 @@ static bool make_mask(struct call *call, const struct sizes *s, uint64_t seed)
     return mask != NULL;
 }
 
-static void fill_tensors(struct call *call, uint64_t seed)
+/* `names`: the queries, the keys, then value and dy. */
+static void fill_tensors(struct call *call, uint64_t seed, const char *const names[6])
 {
-    static const char *const names[] = {"query", "queryRope", "keyIn", "keyInRope", "value", "dy"};
     const struct problem *p = &call->problem;
     for (int i = 0; i < 6; ++i) {
         struct tensor *tensor = tensor_set_find(&call->inputs, names[i]);
@@ -183,37 +203,51 @@ static void poison_statistics(struct call *call, const char *is_used)
     }
 }
 
-/* What must not be read: rows of no sequence, rows that see nothing, keys that nobody sees. */
-static bool poison(struct call *call, const struct attention_problem *p)
+/* What must not be read of inputs: rows of no sequence, rows that see nothing, keys that nobody sees. */
+static bool poison_rows(struct call *call, const struct attention_problem *p, const char *const *query_side,
+                        const char *const *key_side)
 {
-    static const char *const query_side[] = {"query", "queryRope", "dy", "attentionIn", NULL};
-    static const char *const key_side[] = {"keyIn", "keyInRope", "value", NULL};
     char *rows = calloc((size_t)p->query_rows + 1, 1), *keys = calloc((size_t)p->key_rows + 1, 1);
-    char *statistics = calloc((size_t)(p->query_rows * p->query_heads) + 1, 1);
-    const enum ag_softmax_layout order = problem_is(&call->problem, "order", "cann")  ? AG_SOFTMAX_CANN
-                                         : problem_is(&call->problem, "order", "tnd") ? AG_SOFTMAX_TND
-                                                                                      : AG_SOFTMAX_NTD;
-    const bool is_good = rows && keys && statistics;
+    const bool is_good = rows && keys;
     for (int64_t b = 0; is_good && b < p->sequence_count; ++b) {
         const struct attention_sequence *s = &p->sequences[b];
         for (int64_t i = 0; i < s->query_len; ++i) {
             const struct attention_columns columns = attention_visible_columns(s, i);
             rows[s->query_begin + i] = columns.begin < columns.end;
             memset(keys + s->key_begin + columns.begin, 1, (size_t)(columns.end - columns.begin));
-            for (int64_t n = 0; n < p->query_heads; ++n) {
-                statistics[attention_statistics_row(p, order, s, n, i)] = columns.begin < columns.end;
-            }
         }
     }
     if (is_good) {
         poison_unmarked(call, query_side, rows, p->query_rows);
         poison_unmarked(call, key_side, keys, p->key_rows);
-        poison_statistics(call, statistics);
     }
     free(rows);
     free(keys);
-    free(statistics);
     return is_good || cli_fail(CLI_USAGE, "out of memory");
+}
+
+/* Those, and the statistics of rows that see nothing. */
+static bool poison(struct call *call, const struct attention_problem *p)
+{
+    static const char *const query_side[] = {"query", "queryRope", "dy", "attentionIn", NULL};
+    static const char *const key_side[] = {"keyIn", "keyInRope", "value", NULL};
+    char *statistics = calloc((size_t)(p->query_rows * p->query_heads) + 1, 1);
+    const enum ag_softmax_layout order = problem_is(&call->problem, "order", "cann")  ? AG_SOFTMAX_CANN
+                                         : problem_is(&call->problem, "order", "tnd") ? AG_SOFTMAX_TND
+                                                                                      : AG_SOFTMAX_NTD;
+    for (int64_t b = 0; statistics && b < p->sequence_count; ++b) {
+        const struct attention_sequence *s = &p->sequences[b];
+        for (int64_t at = 0; at < s->query_len * p->query_heads; ++at) {
+            const int64_t n = at / s->query_len, i = at % s->query_len;
+            const struct attention_columns columns = attention_visible_columns(s, i);
+            statistics[attention_statistics_row(p, order, s, n, i)] = columns.begin < columns.end;
+        }
+    }
+    if (statistics) {
+        poison_statistics(call, statistics);
+    }
+    free(statistics);
+    return statistics ? poison_rows(call, p, query_side, key_side) : cli_fail(CLI_USAGE, "out of memory");
 }
 
 /* --- the whole ------------------------------------------------------------------------------------------- */
@@ -247,11 +281,42 @@ static bool fit_statistics(struct call *call, enum fidelity fidelity)
 
 bool generate_attention(struct call *call, uint64_t seed, enum fidelity fidelity)
 {
+    static const char *const names[6] = {"query", "queryRope", "keyIn", "keyInRope", "value", "dy"};
     struct sizes sizes = {0};
     if (!read_sizes(&call->problem, &sizes) || !make_tensors(&call->inputs, &sizes) ||
         !make_mask(call, &sizes, seed)) {
         return false;
     }
-    fill_tensors(call, seed);
+    fill_tensors(call, seed, names);
     return fit_statistics(call, fidelity);
+}
+
+static bool poison_forward(struct call *call)
+{
+    static const char *const query_side[] = {"query", "queryRope", NULL};
+    static const char *const key_side[] = {"key", "keyRope", "value", NULL};
+    struct tensor_set outputs = {0};
+    struct checked_attention checked = {0};
+    bool is_good = operation_of(call)->make_outputs(call, &outputs);
+    if (is_good && check_attention_forward(call, &outputs, &checked)) {
+        is_good = poison_rows(call, &checked.problem, query_side, key_side);
+    }
+    cli_forgive();
+    release_attention(&checked);
+    tensor_set_destroy(&outputs);
+    return is_good;
+}
+
+bool generate_attention_forward(struct call *call, uint64_t seed, enum fidelity fidelity)
+{
+    static const char *const names[6] = {"query", "queryRope", "key", "keyRope", "value", "sink"};
+    struct sizes sizes = {0};
+    (void)fidelity;
+    if (!read_sizes(&call->problem, &sizes) ||
+        !make_forward_tensors(&call->inputs, &sizes, problem_is(&call->problem, "sink", "yes")) ||
+        !make_mask(call, &sizes, seed)) {
+        return false;
+    }
+    fill_tensors(call, seed, names);
+    return !problem_is(&call->problem, "kind", "poison") || poison_forward(call);
 }

@@ -30,10 +30,12 @@ static char *mark_rows(const struct attention_problem *p, bool is_key)
     return marks;
 }
 
-static void inspect_values(struct call *call, const struct attention_problem *p, const struct findings *findings)
+enum { QUERY_SIDE = 4, ALL = 7 };
+
+/* `names`: those of query rows, then those of keys; what the call has not is left out. */
+static void inspect_values(struct call *call, const struct attention_problem *p, const char *const names[ALL],
+                           const struct findings *findings)
 {
-    static const char *const names[] = {"query", "queryRope", "dy", "attentionIn", "keyIn", "keyInRope", "value"};
-    enum { QUERY_SIDE = 4, ALL = 7 };
     char *marks[2] = {mark_rows(p, false), mark_rows(p, true)};
     for (int i = 0; marks[0] && marks[1] && i < ALL; ++i) {
         const struct tensor *t = tensor_set_find(&call->inputs, names[i]);
@@ -210,6 +212,7 @@ static void inspect_mask(const struct call *call, const struct attention_problem
 
 bool inspect_attention(struct call *call, const struct findings *findings)
 {
+    static const char *const names[ALL] = {"query", "queryRope", "dy", "attentionIn", "keyIn", "keyInRope", "value"};
     struct tensor_set outputs = {0};
     struct checked_attention checked = {0};
     if (!operation_of(call)->make_outputs(call, &outputs)) {
@@ -219,9 +222,29 @@ bool inspect_attention(struct call *call, const struct findings *findings)
         add_finding(findings, SEVERITY_ERROR, "", "rejected", "%s", cli_failure());
         cli_forgive();
     } else if (!checked.problem.is_nothing) {
-        inspect_values(call, &checked.problem, findings);
+        inspect_values(call, &checked.problem, names, findings);
         inspect_mask(call, &checked.problem, findings);
         inspect_statistics(&checked.problem, findings);
+    }
+    release_attention(&checked);
+    tensor_set_destroy(&outputs);
+    return true;
+}
+
+bool inspect_attention_forward(struct call *call, const struct findings *findings)
+{
+    static const char *const names[ALL] = {"query", "queryRope", "", "", "key", "keyRope", "value"};
+    struct tensor_set outputs = {0};
+    struct checked_attention checked = {0};
+    if (!operation_of(call)->make_outputs(call, &outputs)) {
+        return false;
+    }
+    if (!check_attention_forward(call, &outputs, &checked)) {
+        add_finding(findings, SEVERITY_ERROR, "", "rejected", "%s", cli_failure());
+        cli_forgive();
+    } else if (!checked.problem.is_nothing) {
+        inspect_values(call, &checked.problem, names, findings);
+        inspect_mask(call, &checked.problem, findings);
     }
     release_attention(&checked);
     tensor_set_destroy(&outputs);

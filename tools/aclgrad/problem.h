@@ -27,7 +27,13 @@ struct problem_key {
     const char *help;         /* one line of `aclgrad help <operator>` */
 };
 
-enum problem_operator { PROBLEM_ATTENTION, PROBLEM_INDEXER, PROBLEM_MOE, PROBLEM_OPERATORS };
+enum problem_operator {
+    PROBLEM_ATTENTION,
+    PROBLEM_INDEXER,
+    PROBLEM_MOE,
+    PROBLEM_ATTENTION_FORWARD,
+    PROBLEM_OPERATORS
+};
 enum { PROBLEM_MOST_KEYS = 32, PROBLEM_MOST_ITEMS = 1 << 20 };
 
 struct problem_table {

@@ -5,32 +5,49 @@
 #define ANY  INT64_MIN, INT64_MAX
 #define ENDS "cumulative ends as the API takes them, in place of lengths; any values"
 
+/* What gradient and forward share. */
+#define ATTENTION_KEYS_LIST                                                                                           \
+    {"q", PROBLEM_LIST, DIM, NULL, NULL, "lengths of the query sequences"},                                           \
+        {"kv", PROBLEM_LIST, DIM, NULL, NULL, "lengths of the key sequences; default: q"},                            \
+        {"qends", PROBLEM_LIST, ANY, NULL, NULL, ENDS}, {"kvends", PROBLEM_LIST, ANY, NULL, NULL, ENDS},              \
+        {"t1", PROBLEM_INTEGER, DIM, NULL, NULL, "rows of query; default: the sum of q"},                             \
+        {"t2", PROBLEM_INTEGER, DIM, NULL, NULL, "rows of key; default: the sum of kv"},                              \
+        {"n1", PROBLEM_INTEGER, DIM, "1", NULL, "query heads"},                                                       \
+        {"n2", PROBLEM_INTEGER, DIM, NULL, NULL, "key heads; default: n1"},                                           \
+        {"d", PROBLEM_INTEGER, DIM, "128", NULL, "head dim of query and key"},                                        \
+        {"dr", PROBLEM_INTEGER, DIM, "0", NULL, "head dim of the ropes; 0: none"},                                    \
+        {"dv", PROBLEM_INTEGER, DIM, NULL, NULL, "head dim of value; default: d"},                                    \
+        {"dtype", PROBLEM_WORD, 0, 0, "bf16", "bf16 f16 f32", "type of the tensors"},                                 \
+        {"mode", PROBLEM_INTEGER, ANY, "0", NULL, "sparseMode"},                                                      \
+        {"mask",                                                                                                      \
+         PROBLEM_WORD,                                                                                                \
+         0,                                                                                                           \
+         0,                                                                                                           \
+         "auto",                                                                                                      \
+         "auto none compressed ss 11ss b1ss bnss",                                                                    \
+         "shape of attenMask; auto: compressed in modes 2 to 8, ss with a rope, else none"},                          \
+        {"bytes", PROBLEM_WORD, 0, 0, "random", "random zeros ones holes", "bytes of a mask that is not compressed"}, \
+        {"pre", PROBLEM_INTEGER, ANY, "2147483647", NULL, "preTokens"},                                               \
+        {"next", PROBLEM_INTEGER, ANY, "2147483647", NULL, "nextTokens"},                                             \
+        {"prefix", PROBLEM_LIST, ANY, NULL, NULL, "prefixes of mode 6, one per sequence"},                            \
+        {"scale", PROBLEM_REAL, 0, 0, NULL, NULL, "scaleValue; default: 1 / sqrt(d + dr)"},                           \
+        {"headnum", PROBLEM_INTEGER, ANY, NULL, NULL, "headNum; default: n1"},                                        \
+        {"layout", PROBLEM_WORD, 0, 0, "tnd", "tnd bsh sbh bsnd bnsd", "inputLayout"},                                \
+        {"keepprob", PROBLEM_REAL, 0, 0, "1", NULL, "keepProb"},                                                      \
+    {                                                                                                                 \
+        "psetype", PROBLEM_INTEGER, ANY, "1", NULL, "pseType"                                                         \
+    }
+
 static const struct problem_key attention_keys[] = {
-    {"q", PROBLEM_LIST, DIM, NULL, NULL, "lengths of the query sequences"},
-    {"kv", PROBLEM_LIST, DIM, NULL, NULL, "lengths of the key sequences; default: q"},
-    {"qends", PROBLEM_LIST, ANY, NULL, NULL, ENDS},
-    {"kvends", PROBLEM_LIST, ANY, NULL, NULL, ENDS},
-    {"t1", PROBLEM_INTEGER, DIM, NULL, NULL, "rows of query; default: the sum of q"},
-    {"t2", PROBLEM_INTEGER, DIM, NULL, NULL, "rows of key; default: the sum of kv"},
-    {"n1", PROBLEM_INTEGER, DIM, "1", NULL, "query heads"},
-    {"n2", PROBLEM_INTEGER, DIM, NULL, NULL, "key heads; default: n1"},
-    {"d", PROBLEM_INTEGER, DIM, "128", NULL, "head dim of query and key"},
-    {"dr", PROBLEM_INTEGER, DIM, "0", NULL, "head dim of the ropes; 0: none"},
-    {"dv", PROBLEM_INTEGER, DIM, NULL, NULL, "head dim of value; default: d"},
-    {"dtype", PROBLEM_WORD, 0, 0, "bf16", "bf16 f16 f32", "type of the tensors"},
-    {"mode", PROBLEM_INTEGER, ANY, "0", NULL, "sparseMode"},
-    {"mask", PROBLEM_WORD, 0, 0, "auto", "auto none compressed ss 11ss b1ss bnss",
-     "shape of attenMask; auto: compressed in modes 2 to 8, ss with a rope, else none"},
-    {"bytes", PROBLEM_WORD, 0, 0, "random", "random zeros ones holes", "bytes of a mask that is not compressed"},
-    {"pre", PROBLEM_INTEGER, ANY, "2147483647", NULL, "preTokens"},
-    {"next", PROBLEM_INTEGER, ANY, "2147483647", NULL, "nextTokens"},
-    {"prefix", PROBLEM_LIST, ANY, NULL, NULL, "prefixes of mode 6, one per sequence"},
-    {"scale", PROBLEM_REAL, 0, 0, NULL, NULL, "scaleValue; default: 1 / sqrt(d + dr)"},
-    {"headnum", PROBLEM_INTEGER, ANY, NULL, NULL, "headNum; default: n1"},
-    {"layout", PROBLEM_WORD, 0, 0, "tnd", "tnd bsh sbh bsnd bnsd", "inputLayout"},
-    {"keepprob", PROBLEM_REAL, 0, 0, "1", NULL, "keepProb"},
-    {"psetype", PROBLEM_INTEGER, ANY, "1", NULL, "pseType"},
+    ATTENTION_KEYS_LIST,
     {"order", PROBLEM_WORD, 0, 0, "cann", "cann tnd ntd", "order in which gen writes the softmax statistics"},
+    {"kind", PROBLEM_WORD, 0, 0, "normal", "normal outliers negative equal poison", "what the inputs hold"},
+};
+
+static const struct problem_key attention_forward_keys[] = {
+    ATTENTION_KEYS_LIST,
+    {"sink", PROBLEM_WORD, 0, 0, "no", "no yes", "a sink is given"},
+    {"order", PROBLEM_WORD, 0, 0, "cann", "cann tnd", "softmaxOutLayout: \"\" or \"same_as_input\""},
     {"kind", PROBLEM_WORD, 0, 0, "normal", "normal outliers negative equal poison", "what the inputs hold"},
 };
 
@@ -74,4 +91,7 @@ const struct problem_table problem_tables[PROBLEM_OPERATORS] = {
     {"indexer", "aclnnLightningIndexerGrad", "gradients of the lightning indexer's scores", KEYS(indexer_keys)},
     {"moe", "aclnnMoeTokenUnpermuteWithEpGrad", "gradients of putting expert outputs back into token order",
      KEYS(moe_keys)},
+    {"attention_forward", "aclnnFlashAttentionVarLenScoreV5",
+     "attention over packed sequences of different lengths, and the statistics its gradient needs",
+     KEYS(attention_forward_keys)},
 };

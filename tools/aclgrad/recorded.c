@@ -65,6 +65,12 @@ static const struct alias tensor_aliases[] = {{PROBLEM_ATTENTION, "q", "query"},
                                               {PROBLEM_MOE, "gradunpermutedtokens", "unpermutedTokensGrad"},
                                               {PROBLEM_MOE, "gradpermutedtokens", "permutedTokensGrad"},
                                               {PROBLEM_MOE, "gradprobs", "probsGrad"}};
+/* The forward's recordings have the scalars of the gradient's. */
+static enum problem_operator scalars_of(enum problem_operator op)
+{
+    return op == PROBLEM_ATTENTION_FORWARD ? PROBLEM_ATTENTION : op;
+}
+
 enum { TENSOR_ALIASES = sizeof tensor_aliases / sizeof *tensor_aliases };
 
 static const struct alias scalar_aliases[] = {{PROBLEM_ATTENTION, "actualseqqlen", "qends"},
@@ -148,7 +154,7 @@ const char *canonical_scalar(enum problem_operator op, const char *name)
     char normal[NAME_BYTES];
     normalise(name, normal);
     for (int i = 0; i < SCALAR_ALIASES; ++i) {
-        if (scalar_aliases[i].op == op && strcmp(scalar_aliases[i].name, normal) == 0) {
+        if (scalar_aliases[i].op == scalars_of(op) && strcmp(scalar_aliases[i].name, normal) == 0) {
             return scalar_aliases[i].meaning;
         }
     }
@@ -161,7 +167,7 @@ static const char *nearest_scalar(enum problem_operator op, const char *name)
     char normal[NAME_BYTES];
     int count = 0;
     for (int i = 0; i < SCALAR_ALIASES; ++i) {
-        if (scalar_aliases[i].op == op) {
+        if (scalar_aliases[i].op == scalars_of(op)) {
             names[count++] = scalar_aliases[i].name;
         }
     }
@@ -662,7 +668,7 @@ char *recorded_notes(const struct call *call)
 {
     const struct problem *p = &call->problem;
     json_t *arguments = json_object();
-    if (p->op == PROBLEM_ATTENTION) {
+    if (scalars_of(p->op) == PROBLEM_ATTENTION) {
         write_attention(p, arguments);
     } else if (p->op == PROBLEM_MOE) {
         write_moe(call, arguments);
