@@ -16,8 +16,8 @@
 
 enum {
     ATTENTION_FORWARD_ROWS = 512,      /* rows of an item, over its heads: packing keys then costs 1 to 2 percent */
-    ATTENTION_FORWARD_KEYS = 128,      /* keys packed at a time, a multiple of every table's panel */
-    ATTENTION_FORWARD_BLOCK_ROWS = 96, /* rows whose scores exist at a time; a multiple of every table's microtile */
+    ATTENTION_FORWARD_KEYS = 256,      /* keys packed at a time, a multiple of every table's panel */
+    ATTENTION_FORWARD_BLOCK_ROWS = 48, /* rows whose scores exist at a time; a multiple of every table's microtile */
     ATTENTION_FORWARD_STRIDE = ATTENTION_FORWARD_KEYS + 16 /* floats between rows of scores: not a power of two */
 };
 
