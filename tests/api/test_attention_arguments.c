@@ -3,91 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "support/attention_problem.h"
-
-enum { T1 = 8, T2 = 9, N1 = 4, N2 = 2, D = 16, DR = 8, DV = 8, MOST_EXTRAS = 32 };
+#include "support/attention_fixture.h"
 
 static const char function_name[] = "aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize: ";
-
-/* A valid call, and the objects that a row replaces parts of it by. */
-struct fixture {
-    struct attention_call call;
-    struct attention_args *a;
-    const aclTensor *tensors[MOST_EXTRAS];
-    const aclIntArray *arrays[MOST_EXTRAS];
-    int tensor_count, array_count;
-    char data[1 << 16];
-};
-
-static const aclTensor *tensor(struct fixture *f, int dtype, int rank, const int64_t *dims)
-{
-    const aclTensor *made = aclCreateTensor(dims, (uint64_t)rank, (aclDataType)dtype, NULL, 0, ACL_FORMAT_ND, dims,
-                                            (uint64_t)rank, f->data);
-    assert_non_null(made);
-    f->tensors[f->tensor_count++] = made;
-    return made;
-}
-
-#define TENSOR(dtype, rank, ...) tensor(f, dtype, rank, (const int64_t[]){__VA_ARGS__})
-#define BF16(...)                TENSOR(AG_BF16, 3, __VA_ARGS__)
-#define SCALAR(dtype)            TENSOR(dtype, 0, 0)
-
-static const aclTensor *tensor_past_storage(struct fixture *f, const int64_t *dims, const int64_t *strides)
-{
-    const int64_t storage = dims[0] * dims[1] * dims[2]; /* with offset 1 it is one too small */
-    const aclTensor *made = aclCreateTensor(dims, 3, ACL_BF16, strides, 1, ACL_FORMAT_ND, &storage, 1, f->data);
-    assert_non_null(made);
-    f->tensors[f->tensor_count++] = made;
-    return made;
-}
-
-static const aclTensor *tensor_of_format(struct fixture *f, aclFormat format, const int64_t *dims)
-{
-    const aclTensor *made = aclCreateTensor(dims, 3, ACL_BF16, NULL, 0, format, dims, 3, f->data);
-    assert_non_null(made);
-    f->tensors[f->tensor_count++] = made;
-    return made;
-}
-
-static const aclIntArray *list(struct fixture *f, uint64_t count, const int64_t *values)
-{
-    const aclIntArray *made = aclCreateIntArray(values, count);
-    assert_non_null(made);
-    f->arrays[f->array_count++] = made;
-    return made;
-}
-
-#define LIST(count, ...) list(f, count, (const int64_t[]){__VA_ARGS__})
-
-static void open_fixture(struct fixture *f)
-{
-    static const struct attention_case valid = {.dtype = AG_BF16,
-                                                .n1 = N1,
-                                                .n2 = N2,
-                                                .d = D,
-                                                .dr = DR,
-                                                .dv = DV,
-                                                .q_ends = {3, 8},
-                                                .kv_ends = {5, 9},
-                                                .pre = 100,
-                                                .next = 100,
-                                                .mask_shape = TEST_MASK_SS};
-    attention_call_create(&f->call, &valid);
-    f->a = &f->call.args;
-    f->tensor_count = f->array_count = 0;
-}
-
-static void close_fixture(struct fixture *f)
-{
-    for (int i = 0; i < f->tensor_count; ++i) {
-        aclDestroyTensor(f->tensors[i]);
-    }
-    for (int i = 0; i < f->array_count; ++i) {
-        aclDestroyIntArray(f->arrays[i]);
-    }
-    attention_call_destroy(&f->call);
-}
 
 static void drop_rope(struct attention_args *a)
 {
@@ -149,12 +67,6 @@ static void set_dtype(struct fixture *f, int dtype)
     a->dy = TENSOR(dtype, 3, T1, N1, DV);
 }
 
-static void set_tokens(struct attention_args *a, int64_t pre, int64_t next)
-{
-    a->pre_tokens = pre;
-    a->next_tokens = next;
-}
-
 /* Another sparse mode, with a mask of rows x 2048. */
 static void set_mode(struct fixture *f, int64_t mode, int64_t rows)
 {
@@ -162,35 +74,11 @@ static void set_mode(struct fixture *f, int64_t mode, int64_t rows)
     f->a->atten_mask = TENSOR(AG_UINT8, 2, rows, 2048);
     if (mode == 6) {
         drop_rope(f->a);
-        set_tokens(f->a, 0, 0); /* not looked at in this mode */
+        fixture_set_tokens(f->a, 0, 0); /* not looked at in this mode */
     }
 }
 
 /* --- the rows -------------------------------------------------------------------------------------------- */
-
-/* What a row needs of the call: one that drops the ropes, or one of them, cannot stand
- * together with one that needs them. */
-enum need { FREE, NEEDS_ROPE, DROPS_ROPE, LONE_ROPE };
-
-struct row {
-    aclnnStatus status;
-    enum need need;
-    const char *texts[3];
-};
-
-enum { IS_NULL = 161001, IS_BAD = 161002 };
-
-/* Applies row `number` to the fixture (NULL: only describes it). The rows are numbered by their place. */
-#define ROW(change, status_, need_, ...)                                                                             \
-    if (at++ == number) {                                                                                            \
-        *row = (struct row){status_, need_, {__VA_ARGS__}};                                                          \
-        if (f) {                                                                                                     \
-            struct attention_args *a = f->a;                                                                         \
-            (void)a;                                                                                                 \
-            change;                                                                                                  \
-        }                                                                                                            \
-        return true;                                                                                                 \
-    }
 
 static bool pointer_rows(struct fixture *f, int number, struct row *row)
 {
@@ -339,17 +227,18 @@ static bool mask_rows(struct fixture *f, int number, struct row *row)
     ROW(set_mode(f, 4, 3072), IS_BAD, FREE, "attenMaskOptional: ", "[3072, 2048]", "[2048, 2048] for sparseMode 4")
     ROW(set_mode(f, 6, 2048), IS_BAD, DROPS_ROPE, "attenMaskOptional: ", "[2048, 2048]",
         "[3072, 2048] for sparseMode 6")
-    ROW(set_tokens(a, -6, 99), IS_BAD, FREE, "preTokens: ", "got -6", "at least -5")
-    ROW(set_tokens(a, 99, -6), IS_BAD, FREE, "nextTokens: ", "got -6", "at least -3")
-    ROW(set_tokens(a, 0, 0), IS_BAD, FREE, "preTokens, nextTokens: ", "got 0 and 0", "above 0")
-    ROW(set_tokens(a, INT64_MIN, 99), IS_BAD, FREE, "preTokens: ", "got -9223372036854775808", "at least -5")
-    ROW(set_tokens(a, INT64_MAX, INT64_MIN), IS_BAD, FREE, "nextTokens: ", "got -9223372036854775808", "at least -3")
-    ROW(set_mode(f, 4, 2048); set_tokens(a, -4, 99), IS_BAD, FREE, "preTokens: ", "got -4", "at least -3")
-    ROW(set_mode(f, 4, 2048); set_tokens(a, 99, -5), IS_BAD, FREE, "nextTokens: ", "got -5", "at least -4")
+    ROW(fixture_set_tokens(a, -6, 99), IS_BAD, FREE, "preTokens: ", "got -6", "at least -5")
+    ROW(fixture_set_tokens(a, 99, -6), IS_BAD, FREE, "nextTokens: ", "got -6", "at least -3")
+    ROW(fixture_set_tokens(a, 0, 0), IS_BAD, FREE, "preTokens, nextTokens: ", "got 0 and 0", "above 0")
+    ROW(fixture_set_tokens(a, INT64_MIN, 99), IS_BAD, FREE, "preTokens: ", "got -9223372036854775808", "at least -5")
+    ROW(fixture_set_tokens(a, INT64_MAX, INT64_MIN), IS_BAD, FREE, "nextTokens: ", "got -9223372036854775808",
+        "at least -3")
+    ROW(set_mode(f, 4, 2048); fixture_set_tokens(a, -4, 99), IS_BAD, FREE, "preTokens: ", "got -4", "at least -3")
+    ROW(set_mode(f, 4, 2048); fixture_set_tokens(a, 99, -5), IS_BAD, FREE, "nextTokens: ", "got -5", "at least -4")
     ROW(set_mode(f, 4, 2048);
-        set_tokens(a, 1, -1), IS_BAD, FREE, "preTokens, nextTokens: ", "got 1 and -1", "above 0")
-    ROW(set_mode(f, 7, 2048); set_tokens(a, -6, 99), IS_BAD, FREE, "preTokens: ", "got -6", "sequence 1")
-    ROW(set_mode(f, 8, 2048); set_tokens(a, -4, 99), IS_BAD, FREE, "preTokens: ", "got -4", "sequence 0")
+        fixture_set_tokens(a, 1, -1), IS_BAD, FREE, "preTokens, nextTokens: ", "got 1 and -1", "above 0")
+    ROW(set_mode(f, 7, 2048); fixture_set_tokens(a, -6, 99), IS_BAD, FREE, "preTokens: ", "got -6", "sequence 1")
+    ROW(set_mode(f, 8, 2048); fixture_set_tokens(a, -4, 99), IS_BAD, FREE, "preTokens: ", "got -4", "sequence 0")
     return false;
 }
 
@@ -377,18 +266,18 @@ static bool last_rows(struct fixture *f, int number, struct row *row)
     ROW(a->query_rope = a->key_rope = a->dq_rope = NULL, IS_BAD, DROPS_ROPE, "dkRopeOut: ", "without keyInRope")
     ROW(drop_rope(a); a->pse_shift = BF16(1, 1, 1), IS_BAD, DROPS_ROPE, "pseShiftOptional: ", "want null")
     ROW(drop_rope(a); a->drop_mask = TENSOR(AG_UINT8, 1, 64), IS_BAD, DROPS_ROPE, "dropMaskOptional: ", "want null")
-    ROW(a->query = tensor_past_storage(f, (int64_t[]){T1, N1, D}, NULL), IS_BAD, FREE, "query: ", "512")
-    ROW(a->key = tensor_of_format(f, ACL_FORMAT_FRACTAL_NZ, (int64_t[]){T2, N2, D}), IS_BAD, FREE, "keyIn: ", "29",
-        "row-major")
-    ROW(a->dq = tensor_past_storage(f, (int64_t[]){T1, N1, D}, (int64_t[]){0, D, 1}), IS_BAD, FREE,
+    ROW(a->query = fixture_tensor_past_storage(f, (int64_t[]){T1, N1, D}, NULL), IS_BAD, FREE, "query: ", "512")
+    ROW(a->key = fixture_tensor_of_format(f, ACL_FORMAT_FRACTAL_NZ, (int64_t[]){T2, N2, D}), IS_BAD, FREE,
+        "keyIn: ", "29", "row-major")
+    ROW(a->dq = fixture_tensor_past_storage(f, (int64_t[]){T1, N1, D}, (int64_t[]){0, D, 1}), IS_BAD, FREE,
         "dqOut: ", "stride 0")
-    ROW(a->dv = tensor_past_storage(f, (int64_t[]){T2, N2, DV}, NULL), IS_BAD, FREE, "dvOut: ", "144")
+    ROW(a->dv = fixture_tensor_past_storage(f, (int64_t[]){T2, N2, DV}, NULL), IS_BAD, FREE, "dvOut: ", "144")
     return false;
 }
 
 /* The groups in the order of the checks. */
-static bool (*const groups[])(struct fixture *f, int number, struct row *row) = {
-    pointer_rows, shape_rows, list_rows, rope_rows, head_rows, mask_rows, last_rows};
+static fixture_group *const groups[] = {pointer_rows, shape_rows, list_rows, rope_rows,
+                                        head_rows,    mask_rows,  last_rows};
 
 enum { GROUPS = sizeof groups / sizeof *groups, MOST_IN_GROUP = 64 };
 
@@ -399,40 +288,11 @@ static bool apply(struct fixture *f, int id, struct row *row)
 
 /* --- every row ------------------------------------------------------------------------------------------- */
 
-static void expect_message(int id, const struct row *row, const char *message)
-{
-    if (!message || !strstr(message, function_name)) {
-        fail_msg("row %d: message %s does not name the function", id, message);
-    }
-    for (int i = 0; i < 3 && row->texts[i]; ++i) {
-        if (!strstr(message, row->texts[i])) {
-            fail_msg("row %d: \"%s\" lacks \"%s\"", id, message, row->texts[i]);
-        }
-    }
-}
-
 static void expect_nan(const struct test_tensor *output)
 {
     for (int64_t i = 0; i < test_tensor_elems(output); ++i) {
         assert_true(isnan(test_tensor_get(output, i)));
     }
-}
-
-static void check_call(struct fixture *f, int id, const struct row *row)
-{
-    aclOpExecutor *const untouched = (aclOpExecutor *)0x1234;
-    const int64_t live = ag_alloc_live();
-    f->call.workspace_size = 4321;
-    f->call.executor = untouched;
-    const aclnnStatus status = attention_call_phase1(&f->call);
-    if (status != row->status) {
-        fail_msg("row %d (%s): status %d, want %d; message %s", id, row->texts[0], status, row->status,
-                 ag_error_peek());
-    }
-    expect_message(id, row, ag_error_take());
-    assert_null(ag_error_take());
-    assert_true(f->call.workspace_size == 4321 && f->call.executor == untouched);
-    assert_int_equal(ag_alloc_live(), live);
 }
 
 static void every_row(void **state)
@@ -442,14 +302,14 @@ static void every_row(void **state)
     int rows = 0;
     for (int id = 0; id < GROUPS * MOST_IN_GROUP; ++id) {
         if (apply(NULL, id, &row)) {
-            open_fixture(f);
+            fixture_open(f);
             test_tensor_fill_bytes(&f->call.dq, 0xff);
             test_tensor_fill_bytes(&f->call.dv, 0xff);
             apply(f, id, &row);
-            check_call(f, id, &row);
+            fixture_expect_refusal(f, attention_call_phase1, function_name, id, &row);
             expect_nan(&f->call.dq);
             expect_nan(&f->call.dv);
-            close_fixture(f);
+            fixture_close(f);
             ++rows;
         }
     }
@@ -460,23 +320,23 @@ static void every_row(void **state)
 static void more_rows_than_memory_are_refused_at_once(void **state)
 {
     struct fixture *f = *state;
-    open_fixture(f);
+    fixture_open(f);
     set_rows(f, INT64_C(2147483649), T2);
     assert_int_equal(attention_call_phase1(&f->call), 161002);
     test_assert_message("query: ", "2147483649 rows", "at most 2147483648", NULL);
     set_rows(f, T1, INT64_C(2147483649));
     assert_int_equal(attention_call_phase1(&f->call), 161002);
     test_assert_message("keyIn: ", "2147483649 rows", "at most 2147483648", NULL);
-    close_fixture(f);
+    fixture_close(f);
 }
 
 static void the_valid_call_is_accepted(void **state)
 {
     struct fixture *f = *state;
-    open_fixture(f);
+    fixture_open(f);
     assert_int_equal(attention_call_phase1(&f->call), 0);
     assert_int_equal(aclDestroyAclOpExecutor(f->call.executor), 0);
-    close_fixture(f);
+    fixture_close(f);
 }
 
 /* --- the order ------------------------------------------------------------------------------------------- */
@@ -510,7 +370,7 @@ static bool ropes_clash(const struct row *a, const struct row *b)
 static void check_pair(struct fixture *f, int first, int second, int *pairs)
 {
     struct row row;
-    open_fixture(f);
+    fixture_open(f);
     if (!changes_meet(f, first, second)) {
         apply(f, second, &row);
         apply(f, first, &row);
@@ -522,7 +382,7 @@ static void check_pair(struct fixture *f, int first, int second, int *pairs)
         }
         ++*pairs;
     }
-    close_fixture(f);
+    fixture_close(f);
 }
 
 static void the_earlier_fault_is_told(void **state)

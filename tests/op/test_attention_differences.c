@@ -55,6 +55,7 @@ static void check_case(const struct attention_case *c)
     check_gradient(&f, "dv", call.doubles.v, ref.dv, k * call.c.dv);
     check_gradient(&f, "dqRope", call.doubles.qr, ref.dq_rope, q * call.c.dr);
     check_gradient(&f, "dkRope", call.doubles.kr, ref.dk_rope, k * call.c.dr);
+    check_gradient(&f, "dsink", call.doubles.sink, ref.dsink, call.c.has_sink ? call.c.n1 : 0);
     attention_call_verify(&call);
     attention_call_ref_free(&ref);
     free(f.dy);
@@ -84,7 +85,10 @@ static void every_mode(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-        check_case(&cases[i]);
+        struct attention_case c = cases[i];
+        check_case(&c);
+        c.has_sink = true;
+        check_case(&c);
     }
 }
 
