@@ -6,7 +6,7 @@
 #define ENDS "cumulative ends as the API takes them, in place of lengths; any values"
 
 /* What gradient and forward share. */
-#define ATTENTION_KEYS_LIST                                                                                           \
+#define ATTENTION_KEYS_LIST()                                                                                         \
     {"q", PROBLEM_LIST, DIM, NULL, NULL, "lengths of the query sequences"},                                           \
         {"kv", PROBLEM_LIST, DIM, NULL, NULL, "lengths of the key sequences; default: q"},                            \
         {"qends", PROBLEM_LIST, ANY, NULL, NULL, ENDS}, {"kvends", PROBLEM_LIST, ANY, NULL, NULL, ENDS},              \
@@ -39,13 +39,13 @@
     }
 
 static const struct problem_key attention_keys[] = {
-    ATTENTION_KEYS_LIST,
+    ATTENTION_KEYS_LIST(),
     {"order", PROBLEM_WORD, 0, 0, "cann", "cann tnd ntd", "order in which gen writes the softmax statistics"},
     {"kind", PROBLEM_WORD, 0, 0, "normal", "normal outliers negative equal poison", "what the inputs hold"},
 };
 
 static const struct problem_key attention_forward_keys[] = {
-    ATTENTION_KEYS_LIST,
+    ATTENTION_KEYS_LIST(),
     {"sink", PROBLEM_WORD, 0, 0, "no", "no yes", "a sink is given"},
     {"order", PROBLEM_WORD, 0, 0, "cann", "cann tnd", "softmaxOutLayout: \"\" or \"same_as_input\""},
     {"kind", PROBLEM_WORD, 0, 0, "normal", "normal outliers negative equal poison", "what the inputs hold"},
