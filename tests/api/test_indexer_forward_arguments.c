@@ -1,4 +1,3 @@
-/* labels: smoke ci */
 /* One row per broken rule of aclnnLightningIndexer: status, and a message that names the function, the argument, what it
  * got and what it wanted; nothing written, nothing left behind. The rows stand in the order of the checks, and of two
  * faults the earlier is told. */

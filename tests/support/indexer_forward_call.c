@@ -250,25 +250,17 @@ int32_t indexer_forward_index(const struct indexer_forward_call *call, int64_t r
     return index;
 }
 
-/* The best by the definition itself, one after the other: the lowest of equal ones first. */
-static void assert_exact_row(const struct indexer_forward_call *call, int64_t row, double *score, int64_t limit)
+/* Where sums are exact there is one right result. */
+static void assert_exact_row(const struct indexer_forward_call *call, int64_t row,
+                             const struct indexer_forward_row *want)
 {
     for (int64_t j = 0; j < call->c.topk; ++j) {
-        int64_t best = -1;
-        for (int64_t t = 0; t < limit; ++t) {
-            if (!isnan(score[t]) && (best < 0 || score[t] > score[best])) {
-                best = t;
-            }
-        }
+        const int32_t key = indexer_forward_index(call, row, j);
         const double value = call->c.has_values ? test_tensor_get(&call->values, row * call->c.topk + j) : 0;
-        const double want = best < 0 ? -INFINITY : ag_elem_round(ag_elem_of(call->c.dtype), (float)score[best]);
-        if (indexer_forward_index(call, row, j) != best || (call->c.has_values && value != want)) {
-            fail_msg("row %" PRId64 " slot %" PRId64 ": key %d value %g, want %" PRId64 " and %g\n%s", row, j,
-                     (int)indexer_forward_index(call, row, j), value, best, want,
-                     indexer_forward_case_text(&call->c));
-        }
-        if (best >= 0) {
-            score[best] = NAN; /* taken */
+        const double rounded = ag_elem_round(ag_elem_of(call->c.dtype), (float)want->values[j]);
+        if (key != want->keys[j] || (call->c.has_values && value != rounded)) {
+            fail_msg("row %" PRId64 " slot %" PRId64 ": key %d value %g, want %d and %g\n%s", row, j, (int)key, value,
+                     (int)want->keys[j], rounded, indexer_forward_case_text(&call->c));
         }
     }
 }
@@ -276,15 +268,17 @@ static void assert_exact_row(const struct indexer_forward_call *call, int64_t ro
 static void assert_exact(const struct indexer_forward_call *call, const struct indexer_forward_problem *p)
 {
     const struct indexer_tokens tokens = indexer_forward_tokens(p);
-    double *score = malloc((size_t)(2 * p->keys + 2) * sizeof *score), *bound = score + p->keys + 1;
+    double *block = malloc((size_t)p->topk * 3 * sizeof *block);
+    const struct indexer_forward_row want = {
+        .keys = (int32_t *)(void *)(block + 2 * p->topk), .values = block, .bounds = block + p->topk};
     for (int64_t b = 0; b < indexer_tokens_count(&tokens); ++b) {
         const struct indexer_sequence sequence = indexer_tokens_sequence(&tokens, b);
         for (int64_t s = 0; s < sequence.rows; ++s) {
-            must_succeed(call, indexer_forward_ref(p, b, s, score, bound));
-            assert_exact_row(call, sequence.row_begin + s, score, indexer_forward_limit(p, &sequence, s));
+            must_succeed(call, indexer_forward_settle(p, b, s, NULL, &want));
+            assert_exact_row(call, sequence.row_begin + s, &want);
         }
     }
-    free(score);
+    free(block);
 }
 
 void indexer_forward_call_judge(const struct indexer_forward_call *call)

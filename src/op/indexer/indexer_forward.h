@@ -6,7 +6,7 @@
  *   indexer_forward_run.c     executes the plan
  *   indexer_forward_select.c  the best of a row's scores, in order
  *   indexer_forward_ref.c     the definition, in double
- *   indexer_forward_judge.c   whether outputs are right by it
+ *   indexer_forward_judge.c   which results are right by it
  *
  * Words: a row r is one query token with N heads of D elements; it scores the keys of its sequence that it sees, numbered
  * within the sequence, and keeps the K best. */
@@ -185,7 +185,18 @@ float indexer_score_of(uint32_t rank);
 ag_status indexer_forward_ref(const struct indexer_forward_problem *problem, int64_t number, int64_t s, double *score,
                               double *bound);
 
-/* Whether the problem's outputs are right (indexer_forward_judge.c); if not, text says where and why. As above. */
+/* One row of a right result: keys and, behind the last of them, -1; their scores before rounding, -inf; bounds, 0. */
+struct indexer_forward_row {
+    int32_t *keys;           /* [K] */
+    double *values, *bounds; /* [K] */
+};
+
+/* Row s of a sequence: `got` ([K]; NULL: nothing) where it is right, and what is right in place of the rest; of equal
+ * scores the lower key first. Reads data and may be out of memory, as above (indexer_forward_judge.c). */
+ag_status indexer_forward_settle(const struct indexer_forward_problem *problem, int64_t number, int64_t s,
+                                 const int32_t *got, const struct indexer_forward_row *want);
+
+/* Whether the problem's outputs are right; if not, text says where and why. */
 ag_status indexer_forward_judge(const struct indexer_forward_problem *problem, bool *is_right, char *text,
                                 size_t bytes);
 
