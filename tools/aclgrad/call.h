@@ -95,6 +95,11 @@ struct operation {
     /* The definition: values and bounds, f64 tensors named as the outputs. Library rejections as in prepare. */
     bool (*define)(const struct call *call, struct tensor_set *values, struct tensor_set *bounds);
 
+    /* Where rounding leaves several results right, moves the definition to `outputs` as far as those are; NULL where there
+     * is always one. */
+    bool (*settle)(const struct call *call, const struct tensor_set *outputs, struct tensor_set *values,
+                   struct tensor_set *bounds);
+
     /* As the device rounds: f64 tensors whose values are those of the outputs' types. */
     bool (*imitate)(const struct call *call, struct tensor_set *values);
 

@@ -194,7 +194,8 @@ static bool explain(const struct call *call, const struct facts *facts)
 
 /* Values of a length tensor, as the problem's lengths. Counts (BSND) are lengths, prefix sums (TND) are ends. A tensor of
  * another type says nothing: the library will refuse it. */
-static void describe_lengths(struct call *call, const char *tensor, const char *lengths, const char *ends)
+static void describe_lengths(struct call *call, const char *tensor, const char *lengths, const char *ends,
+                             bool is_sums)
 {
     const struct tensor *t = tensor_set_find(&call->inputs, tensor);
     const bool is_list = t && t->dtype == AG_INT32 && t->elems <= PROBLEM_MOST_ITEMS;
@@ -202,7 +203,7 @@ static void describe_lengths(struct call *call, const char *tensor, const char *
     for (int64_t i = 0; list && i < t->elems; ++i) {
         list[i] = ((const int32_t *)t->data)[i];
     }
-    if (list && problem_is(&call->problem, "layout", "tnd")) {
+    if (list && is_sums) {
         problem_set_ends(&call->problem, lengths, ends, list, t->elems);
     } else if (list) {
         problem_set_list(&call->problem, ends, list, t->elems);
@@ -244,29 +245,38 @@ static void drop_derived(struct problem *p)
     }
 }
 
-static void describe_tensors(struct call *call)
+void describe_indexer_tokens(struct call *call, const char *query_lengths, const char *key_lengths, bool is_paged)
 {
     const bool is_packed = problem_is(&call->problem, "layout", "tnd");
-    const struct tensor *dy = tensor_set_find(&call->inputs, "dy");
     const struct tensor *query = tensor_set_find(&call->inputs, "query");
     if (!is_packed) {
         describe_full_lengths(call, "query", "q");
+    }
+    if (!is_packed && !is_paged) {
         describe_full_lengths(call, "key", "kv");
     }
-    describe_lengths(call, "actualSeqQLen", "q", "qends");
-    describe_lengths(call, "actualSeqKvLen", "kv", "kvends");
+    describe_lengths(call, query_lengths, "q", "qends", is_packed);
+    describe_lengths(call, key_lengths, "kv", "kvends", is_packed && !is_paged);
     describe_dim(call, "n", "query", is_packed ? 1 : 2);
     describe_dim(call, "d", "query", is_packed ? 2 : 3);
     describe_dim(call, "t1", "query", is_packed ? 0 : 1);
-    describe_dim(call, "t2", "key", is_packed ? 0 : 1);
-    if (dy && dy->rank > 0) {
-        problem_set_integer(&call->problem, "k", dy->dims[dy->rank - 1]);
+    if (!is_paged) {
+        describe_dim(call, "t2", "key", is_packed ? 0 : 1);
     }
     if (query) {
         problem_set(&call->problem, "dtype", dtype_word(query->dtype));
         cli_forgive();
     }
     drop_derived(&call->problem);
+}
+
+static void describe_tensors(struct call *call)
+{
+    const struct tensor *dy = tensor_set_find(&call->inputs, "dy");
+    if (dy && dy->rank > 0) {
+        problem_set_integer(&call->problem, "k", dy->dims[dy->rank - 1]);
+    }
+    describe_indexer_tokens(call, "actualSeqQLen", "actualSeqKvLen", false);
 }
 
 const struct operation indexer_operation = {.inputs = inputs,

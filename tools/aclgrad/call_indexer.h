@@ -4,6 +4,7 @@
 
 #include "call.h"
 #include "op/indexer/indexer.h"
+#include "op/indexer/indexer_forward.h"
 
 struct checked_indexer {
     struct handles handles;
@@ -16,7 +17,12 @@ bool check_indexer(const struct call *call, const struct tensor_set *outputs, st
 void release_indexer(struct checked_indexer *checked);
 
 bool generate_indexer(struct call *call, uint64_t seed, enum fidelity fidelity);
+bool generate_indexer_forward(struct call *call, uint64_t seed, enum fidelity fidelity);
 bool imitate_indexer(const struct call *call, struct tensor_set *values);
 bool inspect_indexer(struct call *call, const struct findings *findings);
+
+/* Sets the keys of both operators that follow from query, key and the length tensors of these names; counts of keys lie
+ * beside packed rows where keys are paged. */
+void describe_indexer_tokens(struct call *call, const char *query_lengths, const char *key_lengths, bool is_paged);
 
 #endif

@@ -1,4 +1,5 @@
-/* Inputs of an indexer problem. Each row gets as many different keys as it may see, in random order, then -1. */
+/* Inputs of an indexer problem. For the gradient each row gets as many different keys as it may see, in random order,
+ * then -1; for the forward keys may lie in pages, which stand in random order. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,9 @@ struct sizes {
     int64_t *q, *kv, batches;                /* lengths of the sequences */
     int64_t rows, keys;                      /* TND: of the whole tensors; BSND: S1 and S2 */
     bool has_query_lengths, has_key_lengths; /* the length tensors are made */
+    bool is_forward;
+    int64_t page, width;  /* keys of a page, 0: none; pages of a sequence */
+    bool has_packed_keys; /* TND without pages */
 };
 
 static int64_t longest(const int64_t *lengths, int64_t count)
@@ -35,8 +39,8 @@ static int64_t total(const int64_t *lengths, int64_t count)
 }
 
 /* Lengths from "q", or from the values of the length tensor. */
-static bool read_lengths(const struct problem *p, const char *key, const char *values_key, int64_t **lengths,
-                         int64_t *count)
+static bool read_lengths(const struct problem *p, const char *key, const char *values_key, bool is_packed,
+                         int64_t **lengths, int64_t *count)
 {
     const bool has_values = problem_has(p, values_key);
     const int64_t *list = problem_list(p, has_values ? values_key : key, count);
@@ -45,7 +49,7 @@ static bool read_lengths(const struct problem *p, const char *key, const char *v
         return cli_fail(CLI_USAGE, "out of memory");
     }
     for (int64_t b = 0; b < *count; ++b) {
-        const bool is_sum = has_values && problem_is(p, "layout", "tnd") && b > 0;
+        const bool is_sum = has_values && is_packed && b > 0;
         const int64_t length = list[b] - (is_sum ? list[b - 1] : 0);
         (*lengths)[b] = length > 0 ? length : 0;
     }
@@ -62,74 +66,108 @@ static bool is_uniform(const int64_t *lengths, int64_t count, int64_t length)
     return true;
 }
 
+static bool check_sizes(const struct problem *p, const struct sizes *s, int64_t key_batches)
+{
+    const char *name = problem_table_of(p)->name;
+    return key_batches == s->batches || cli_fail(CLI_USAGE, "%s: q has %lld sequences, kv has %lld", name,
+                                                 (long long)s->batches, (long long)key_batches);
+}
+
 static bool read_sizes(const struct problem *p, struct sizes *s)
 {
     int64_t key_batches;
     const bool has_keys = problem_has(p, "kv") || problem_has(p, "kvends");
-    *s = (struct sizes){.is_packed = problem_is(p, "layout", "tnd")};
+    *s = (struct sizes){.is_packed = problem_is(p, "layout", "tnd"), .is_forward = p->op == PROBLEM_INDEXER_FORWARD};
+    s->page = s->is_forward ? problem_integer(p, "page") : 0;
+    s->has_packed_keys = s->is_packed && s->page == 0;
     if (!problem_has(p, "q") && !problem_has(p, "qends")) {
-        return cli_fail(CLI_USAGE, "indexer: q is missing, the lengths of the query sequences");
+        return cli_fail(CLI_USAGE, "%s: q is missing, the lengths of the query sequences", problem_table_of(p)->name);
     }
-    if (!read_lengths(p, "q", "qends", &s->q, &s->batches) ||
-        !read_lengths(p, has_keys ? "kv" : "q", has_keys ? "kvends" : "qends", &s->kv, &key_batches)) {
+    if (!read_lengths(p, "q", "qends", s->is_packed, &s->q, &s->batches) ||
+        !read_lengths(p, has_keys ? "kv" : "q", has_keys ? "kvends" : "qends", s->has_packed_keys, &s->kv,
+                      &key_batches) ||
+        !check_sizes(p, s, key_batches)) {
         return false;
     }
-    if (key_batches != s->batches) {
-        return cli_fail(CLI_USAGE, "indexer: q has %lld sequences, kv has %lld", (long long)s->batches,
-                        (long long)key_batches);
-    }
     s->rows = problem_integer_or(p, "t1", s->is_packed ? total(s->q, s->batches) : longest(s->q, s->batches));
-    s->keys = problem_integer_or(p, "t2", s->is_packed ? total(s->kv, s->batches) : longest(s->kv, s->batches));
+    s->keys = problem_integer_or(p, "t2", s->has_packed_keys ? total(s->kv, s->batches) : longest(s->kv, s->batches));
+    s->width = s->page > 0 ? (s->keys + s->page - 1) / s->page : 0;
     s->has_query_lengths = s->is_packed || problem_has(p, "qends") || !is_uniform(s->q, s->batches, s->rows);
-    s->has_key_lengths = s->is_packed || problem_has(p, "kvends") || !is_uniform(s->kv, s->batches, s->keys);
+    s->has_key_lengths =
+        s->is_packed || s->page > 0 || problem_has(p, "kvends") || !is_uniform(s->kv, s->batches, s->keys);
     return true;
 }
 
 /* --- tensors --------------------------------------------------------------------------------------------- */
 
+static void shape_values(const struct problem *p, struct tensor *tensor, bool is_key)
+{
+    const int64_t d = problem_integer(p, "d");
+    if (problem_is(p, "kind", "outliers")) {
+        add_outliers(tensor);
+    } else if (problem_is(p, "kind", "negative")) {
+        make_one_sided(tensor, is_key ? -8 : 8);
+    } else if (is_key && problem_is(p, "kind", "equal")) {
+        for (int64_t at = d; at < tensor->elems; ++at) { /* all keys of all sequences */
+            tensor_set(tensor, at, tensor_get(tensor, at % d));
+        }
+    }
+}
+
+/* [B, S, a, b], without B where rows are packed, without b where it is negative. */
+static struct tensor *make_rows(struct call *call, const struct sizes *s, const char *name, int dtype, uint64_t seed,
+                                int64_t a, int64_t b)
+{
+    const int64_t dims[4] = {s->batches, s->rows, a, b};
+    struct tensor *tensor =
+        tensor_set_create(&call->inputs, name, dtype, (b < 0 ? 3 : 4) - s->is_packed, dims + s->is_packed);
+    if (tensor) {
+        fill_normal(tensor, seed, 1);
+    }
+    return tensor;
+}
+
+/* Pages: one more than all sequences need. */
+static struct tensor *make_keys(struct call *call, const struct sizes *s, int dtype, uint64_t seed)
+{
+    const int64_t d = problem_integer(&call->problem, "d");
+    const int64_t whole[4] = {s->batches, s->keys, 1, d}, pages[4] = {s->batches * s->width + 1, s->page, 1, d};
+    struct tensor *key = tensor_set_create(&call->inputs, "key", dtype, 4 - s->has_packed_keys,
+                                           s->page > 0 ? pages : whole + s->has_packed_keys);
+    if (key) {
+        fill_normal(key, seed, 1);
+    }
+    return key;
+}
+
 static bool make_floats(struct call *call, const struct sizes *s, uint64_t seed)
 {
     const struct problem *p = &call->problem;
     const int dtype = dtype_of_word(problem_word(p, "dtype"));
-    const int64_t n = problem_integer(p, "n"), d = problem_integer(p, "d"), k = problem_integer(p, "k");
-    const struct {
-        const char *name;
-        int64_t dims[4];
-        int rank;
-        double deviation;
-    } list[] = {{"query", {s->batches, s->rows, n, d}, 4, 1},
-                {"key", {s->batches, s->keys, 1, d}, 4, 1},
-                {"dy", {s->batches, s->rows, k}, 3, 1},
-                {"weights", {s->batches, s->rows, n}, 3, 1}};
-    for (size_t i = 0; i < sizeof list / sizeof *list; ++i) {
-        const int skipped = s->is_packed; /* no batch axis */
-        struct tensor *tensor =
-            tensor_set_create(&call->inputs, list[i].name, dtype, list[i].rank - skipped, list[i].dims + skipped);
-        if (!tensor) {
-            return false;
-        }
-        fill_normal(tensor, seed, list[i].deviation);
-        if (i < 2 && problem_is(p, "kind", "outliers")) {
-            add_outliers(tensor);
-        } else if (i < 2 && problem_is(p, "kind", "negative")) {
-            make_one_sided(tensor, i == 0 ? 8 : -8);
-        } else if (i == 1 && problem_is(p, "kind", "equal")) {
-            for (int64_t at = d; at < tensor->elems; ++at) { /* all keys of all sequences */
-                tensor_set(tensor, at, tensor_get(tensor, at % d));
-            }
-        }
+    const int64_t n = problem_integer(p, "n"), k = problem_integer(p, "k");
+    const bool has_float_weights = s->is_forward && problem_is(p, "weights", "f32");
+    struct tensor *tensor = make_rows(call, s, "query", dtype, seed, n, problem_integer(p, "d"));
+    if (!tensor) {
+        return false;
     }
-    return true;
+    shape_values(p, tensor, false);
+    tensor = make_keys(call, s, dtype, seed);
+    if (!tensor) {
+        return false;
+    }
+    shape_values(p, tensor, true);
+    return (s->is_forward || make_rows(call, s, "dy", dtype, seed, k, -1)) &&
+           make_rows(call, s, "weights", has_float_weights ? AG_FLOAT : dtype, seed, n, -1);
 }
 
 static bool make_lengths(struct call *call, const struct sizes *s, const char *name, const char *values_key,
-                         const int64_t *lengths)
+                         const int64_t *lengths, bool is_packed)
 {
     struct tensor *tensor = tensor_set_create(&call->inputs, name, AG_INT32, 1, &s->batches);
     int64_t count = 0, sum = 0;
     const int64_t *values = problem_list(&call->problem, values_key, &count);
     for (int64_t b = 0; tensor && b < s->batches; ++b) {
-        sum = s->is_packed ? sum + lengths[b] : lengths[b];
+        sum = is_packed ? sum + lengths[b] : lengths[b];
         ((int32_t *)tensor->data)[b] = (int32_t)(count > 0 ? values[b] : sum);
     }
     return tensor != NULL;
@@ -146,6 +184,26 @@ static void choose(struct random_stream *stream, int32_t *keys, int64_t key_coun
         keys[j] = keys[other];
         keys[other] = key;
     }
+}
+
+/* Pages in random order; what lies behind a sequence's last key is named too, and not read. */
+static bool make_table(struct call *call, const struct sizes *s, uint64_t seed)
+{
+    const int64_t dims[2] = {s->batches, s->width}, pages = s->batches * s->width + 1;
+    struct tensor *table = tensor_set_create(&call->inputs, "blockTable", AG_INT32, 2, dims);
+    int32_t *order = malloc((size_t)pages * sizeof *order);
+    struct random_stream stream = random_stream_for(seed, "blockTable");
+    if (!table || !order) {
+        free(order);
+        return cli_fail(CLI_USAGE, "out of memory");
+    }
+    for (int64_t i = 0; i < pages; ++i) {
+        order[i] = (int32_t)i;
+    }
+    choose(&stream, order, pages, table->elems);
+    memcpy(table->data, order, (size_t)tensor_bytes(table));
+    free(order);
+    return true;
 }
 
 struct filling {
@@ -218,33 +276,74 @@ static void poison_slack(struct call *call, const struct sizes *s, const char *n
     }
 }
 
+/* Keys that no sequence has. */
+static void poison_pages(struct call *call, const struct sizes *s)
+{
+    struct tensor *key = tensor_set_find(&call->inputs, "key");
+    const int32_t *table = tensor_set_find(&call->inputs, "blockTable")->data;
+    const int64_t keys = key->dims[0] * s->page, d = keys ? key->elems / keys : 0;
+    char *is_live = calloc((size_t)keys + 1, 1);
+    for (int64_t b = 0; is_live && b < s->batches; ++b) {
+        for (int64_t t = 0; t < s->kv[b] && t < s->width * s->page; ++t) {
+            is_live[table[b * s->width + t / s->page] * s->page + t % s->page] = 1;
+        }
+    }
+    for (int64_t at = 0; is_live && at < key->elems; ++at) {
+        if (!is_live[at / d]) {
+            tensor_set(key, at, NAN);
+        }
+    }
+    free(is_live);
+}
+
 static void poison(struct call *call, const struct sizes *s)
 {
     poison_slack(call, s, "query", s->q, s->rows);
     poison_slack(call, s, "weights", s->q, s->rows);
-    poison_slack(call, s, "dy", s->q, s->rows);
-    poison_slack(call, s, "key", s->kv, s->keys);
+    if (!s->is_forward) {
+        poison_slack(call, s, "dy", s->q, s->rows);
+    }
+    if (s->page > 0) {
+        poison_pages(call, s);
+    } else {
+        poison_slack(call, s, "key", s->kv, s->keys);
+    }
 }
 
 /* --- the whole ------------------------------------------------------------------------------------------- */
 
-bool generate_indexer(struct call *call, uint64_t seed, enum fidelity fidelity)
+static bool make_slots(struct call *call, const struct sizes *s, uint64_t seed)
+{
+    const int64_t dims[3] = {s->batches, s->rows, problem_integer(&call->problem, "k")};
+    return tensor_set_create(&call->inputs, "sparseIndices", AG_INT32, 3 - s->is_packed, dims + s->is_packed) &&
+           fill_indices(call, s, seed);
+}
+
+/* Both operators; they name the lengths differently. */
+static bool generate(struct call *call, uint64_t seed, const char *query_lengths, const char *key_lengths)
 {
     struct sizes s = {0};
-    (void)fidelity; /* nothing here takes long */
-    bool is_good = read_sizes(&call->problem, &s);
-    if (is_good) {
-        const int64_t dims[3] = {s.batches, s.rows, problem_integer(&call->problem, "k")};
-        is_good = make_floats(call, &s, seed) &&
-                  tensor_set_create(&call->inputs, "sparseIndices", AG_INT32, 3 - s.is_packed, dims + s.is_packed) &&
-                  fill_indices(call, &s, seed) &&
-                  (!s.has_query_lengths || make_lengths(call, &s, "actualSeqQLen", "qends", s.q)) &&
-                  (!s.has_key_lengths || make_lengths(call, &s, "actualSeqKvLen", "kvends", s.kv));
-    }
+    const bool is_good =
+        read_sizes(&call->problem, &s) && make_floats(call, &s, seed) &&
+        (s.is_forward || make_slots(call, &s, seed)) && (s.page == 0 || make_table(call, &s, seed)) &&
+        (!s.has_query_lengths || make_lengths(call, &s, query_lengths, "qends", s.q, s.is_packed)) &&
+        (!s.has_key_lengths || make_lengths(call, &s, key_lengths, "kvends", s.kv, s.has_packed_keys));
     if (is_good && problem_is(&call->problem, "kind", "poison")) {
         poison(call, &s);
     }
     free(s.q);
     free(s.kv);
     return is_good;
+}
+
+bool generate_indexer(struct call *call, uint64_t seed, enum fidelity fidelity)
+{
+    (void)fidelity; /* nothing here takes long */
+    return generate(call, seed, "actualSeqQLen", "actualSeqKvLen");
+}
+
+bool generate_indexer_forward(struct call *call, uint64_t seed, enum fidelity fidelity)
+{
+    (void)fidelity;
+    return generate(call, seed, "actualSeqLengthsQuery", "actualSeqLengthsKey");
 }

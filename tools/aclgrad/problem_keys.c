@@ -67,6 +67,25 @@ static const struct problem_key indexer_keys[] = {
     {"kind", PROBLEM_WORD, 0, 0, "normal", "normal outliers negative equal skewed poison", "what the inputs hold"},
 };
 
+static const struct problem_key indexer_forward_keys[] = {
+    {"layout", PROBLEM_WORD, 0, 0, "bsnd", "bsnd tnd", "layoutQuery, and layoutKey without pages"},
+    {"q", PROBLEM_LIST, DIM, NULL, NULL, "lengths of the query sequences"},
+    {"kv", PROBLEM_LIST, DIM, NULL, NULL, "lengths of the key sequences; default: q"},
+    {"qends", PROBLEM_LIST, INT32_MIN, INT32_MAX, NULL, NULL, "values of actualSeqLengthsQuery as they stand"},
+    {"kvends", PROBLEM_LIST, INT32_MIN, INT32_MAX, NULL, NULL, "values of actualSeqLengthsKey as they stand"},
+    {"t1", PROBLEM_INTEGER, DIM, NULL, NULL, "rows of query (bsnd: S1); default: the sum of q (bsnd: the longest)"},
+    {"t2", PROBLEM_INTEGER, DIM, NULL, NULL, "rows of key (bsnd: S2); default: the sum of kv (bsnd: the longest)"},
+    {"n", PROBLEM_INTEGER, DIM, "64", NULL, "query heads"},
+    {"d", PROBLEM_INTEGER, DIM, "128", NULL, "head dim"},
+    {"k", PROBLEM_INTEGER, DIM, "2048", NULL, "sparseCount, the keys that a row keeps"},
+    {"page", PROBLEM_INTEGER, 0, 1 << 20, "0", NULL, "keys of a block, layoutKey PA_BSND; 0: no pages"},
+    {"dtype", PROBLEM_WORD, 0, 0, "bf16", "bf16 f16 f32", "type of query, key and values"},
+    {"weights", PROBLEM_WORD, 0, 0, "same", "same f32", "type of weights; same: as dtype"},
+    {"values", PROBLEM_WORD, 0, 0, "auto", "auto yes no", "returnValues; auto: unless there are pages"},
+    {"mode", PROBLEM_INTEGER, ANY, "3", NULL, "sparseMode"},
+    {"kind", PROBLEM_WORD, 0, 0, "normal", "normal outliers negative equal poison", "what the inputs hold"},
+};
+
 static const struct problem_key moe_keys[] = {
     {"t", PROBLEM_INTEGER, DIM, "64", NULL, "tokens"},
     {"k", PROBLEM_INTEGER, DIM, "8", NULL, "experts per token"},
@@ -94,4 +113,6 @@ const struct problem_table problem_tables[PROBLEM_OPERATORS] = {
     {"attention_forward", "aclnnFlashAttentionVarLenScoreV5",
      "attention over packed sequences of different lengths, and the statistics its gradient needs",
      KEYS(attention_forward_keys)},
+    {"indexer_forward", "aclnnLightningIndexer", "the keys of highest score for each row, and the scores",
+     KEYS(indexer_forward_keys)},
 };

@@ -62,6 +62,10 @@ static const struct alias tensor_aliases[] = {{PROBLEM_ATTENTION, "q", "query"},
                                               {PROBLEM_INDEXER, "dquery", "dq"},
                                               {PROBLEM_INDEXER, "dkey", "dk"},
                                               {PROBLEM_INDEXER, "dw", "dweights"},
+                                              {PROBLEM_INDEXER_FORWARD, "q", "query"},
+                                              {PROBLEM_INDEXER_FORWARD, "k", "key"},
+                                              {PROBLEM_INDEXER_FORWARD, "indices", "sparseIndices"},
+                                              {PROBLEM_INDEXER_FORWARD, "values", "sparseValues"},
                                               {PROBLEM_MOE, "gradunpermutedtokens", "unpermutedTokensGrad"},
                                               {PROBLEM_MOE, "gradpermutedtokens", "permutedTokensGrad"},
                                               {PROBLEM_MOE, "gradprobs", "probsGrad"}};
@@ -114,6 +118,15 @@ static const struct alias scalar_aliases[] = {{PROBLEM_ATTENTION, "actualseqqlen
                                               {PROBLEM_INDEXER, "deterministic", NULL},
                                               {PROBLEM_INDEXER, "actualseqqlen", "qends"},
                                               {PROBLEM_INDEXER, "actualseqkvlen", "kvends"},
+                                              {PROBLEM_INDEXER_FORWARD, "layout", "layout"},
+                                              {PROBLEM_INDEXER_FORWARD, "layoutquery", "layout"},
+                                              {PROBLEM_INDEXER_FORWARD, "layoutkey", NULL},
+                                              {PROBLEM_INDEXER_FORWARD, "sparsecount", "k"},
+                                              {PROBLEM_INDEXER_FORWARD, "sparsemode", "mode"},
+                                              {PROBLEM_INDEXER_FORWARD, "pretokens", NULL},
+                                              {PROBLEM_INDEXER_FORWARD, "nexttokens", NULL},
+                                              {PROBLEM_INDEXER_FORWARD, "returnvalue", "values"},
+                                              {PROBLEM_INDEXER_FORWARD, "returnvalues", "values"},
                                               {PROBLEM_MOE, "paddedmode", "padded"},
                                               {PROBLEM_MOE, "range", "range"},
                                               {PROBLEM_MOE, "topknum", "topknum"},
@@ -256,7 +269,7 @@ bool set_scalar(struct call *call, const char *name, const json_t *value)
     }
     const bool is_list = strcmp(key, "qends") == 0 || strcmp(key, "kvends") == 0 || strcmp(key, "experts") == 0 ||
                          strcmp(key, "range") == 0 || strcmp(key, "prefix") == 0 || strcmp(key, "layout") == 0 ||
-                         strcmp(key, "padded") == 0;
+                         strcmp(key, "padded") == 0 || strcmp(key, "values") == 0;
     return json_is_integer(value) && !is_list ? problem_set_integer(&call->problem, key, json_integer_value(value))
                                               : cli_fail(CLI_IO, "argument '%s': got a %s", name,
                                                          json_is_integer(value) ? "number" : "value of another type");
@@ -664,6 +677,19 @@ static void write_moe(const struct call *call, json_t *to)
     }
 }
 
+static void write_indexer_forward(const struct problem *p, json_t *to)
+{
+    const char *layout = problem_is(p, "layout", "tnd") ? "TND" : "BSND";
+    const bool is_paged = problem_integer(p, "page") > 0;
+    json_object_set_new(to, "layoutQuery", json_string(layout));
+    json_object_set_new(to, "layoutKey", json_string(is_paged ? "PA_BSND" : layout));
+    json_object_set_new(to, "sparseCount", json_integer(problem_integer(p, "k")));
+    json_object_set_new(to, "sparseMode", json_integer(problem_integer(p, "mode")));
+    if (!problem_is(p, "values", "auto")) {
+        json_object_set_new(to, "returnValues", json_boolean(problem_is(p, "values", "yes")));
+    }
+}
+
 char *recorded_notes(const struct call *call)
 {
     const struct problem *p = &call->problem;
@@ -672,6 +698,8 @@ char *recorded_notes(const struct call *call)
         write_attention(p, arguments);
     } else if (p->op == PROBLEM_MOE) {
         write_moe(call, arguments);
+    } else if (p->op == PROBLEM_INDEXER_FORWARD) {
+        write_indexer_forward(p, arguments);
     } else {
         json_object_set_new(arguments, "inputLayout", json_string(problem_is(p, "layout", "tnd") ? "TND" : "BSND"));
         json_object_set_new(arguments, "sparseMode", json_integer(problem_integer(p, "mode")));
