@@ -218,17 +218,22 @@ ag_status indexer_forward_judge(const struct indexer_forward_problem *p, bool *i
 {
     struct judge judge = {.p = p, .text = text, .text_bytes = bytes};
     const struct indexer_tokens tokens = indexer_forward_tokens(p);
-    double *block = ag_alloc((size_t)p->topk * (2 * sizeof *block + 2 * sizeof *judge.got));
+    double *values = ag_alloc((size_t)p->topk * 2 * sizeof *values);
+    int32_t *keys = ag_alloc((size_t)p->topk * 2 * sizeof *keys);
     ag_status status = AG_OK;
-    AG_REQUIRE(block, CREATE_EXECUTOR, "out of memory for the reference");
-    judge.want.values = block;
-    judge.want.bounds = block + p->topk;
-    judge.want.keys = (int32_t *)(void *)(block + 2 * p->topk);
-    judge.got = judge.want.keys + p->topk;
     *is_right = true;
-    for (int64_t b = 0; !p->is_nothing && status == AG_OK && *is_right && b < indexer_tokens_count(&tokens); ++b) {
-        status = judge_sequence(&judge, b, is_right);
+    if (values && keys) {
+        judge.got = keys;
+        judge.want =
+            (struct indexer_forward_row){.keys = keys + p->topk, .values = values, .bounds = values + p->topk};
+        for (int64_t b = 0; !p->is_nothing && status == AG_OK && *is_right && b < indexer_tokens_count(&tokens);
+             ++b) {
+            status = judge_sequence(&judge, b, is_right);
+        }
     }
-    ag_free(block);
+    const bool has_memory = values && keys;
+    ag_free(values);
+    ag_free(keys);
+    AG_REQUIRE(has_memory, CREATE_EXECUTOR, "out of memory for the reference");
     return status;
 }
