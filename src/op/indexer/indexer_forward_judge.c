@@ -189,8 +189,8 @@ static bool accepts_row(const struct judge *judge, int64_t row)
     for (int64_t j = 0; j < p->topk; ++j) {
         const int64_t at = row * p->topk + j;
         const double score = judge->want.values[j], bound = judge->want.bounds[j];
-        const double value = p->values.present ? ag_elem_load(p->elem, indexer_element(&p->values, at), 0) : score;
-        if (judge->got[j] != judge->want.keys[j] || !is_value(p->elem, value, score, bound)) {
+        const double value = p->values.present ? ag_elem_load(p->elem, indexer_element(&p->values, at), 0) : NAN;
+        if (judge->got[j] != judge->want.keys[j] || (p->values.present && !is_value(p->elem, value, score, bound))) {
             snprintf(judge->text, judge->text_bytes,
                      "row %" PRId64 " slot %" PRId64 ": key %" PRId32 " of value %.9g, want key %" PRId32
                      " of %.17g within %.3g",
