@@ -158,6 +158,21 @@ static void experts_are_any_numbers(void **state)
     }
 }
 
+/* All digits of all experts differ: each round has to keep the order of those before. */
+static void experts_differ_in_every_digit(void **state)
+{
+    struct test_random random = test_random_seed(14);
+    struct companion_shape shape = companion_shape_of(AG_FLOAT, AG_FLOAT, 100, 3, 2);
+    (void)state;
+    shape.index_dtype = AG_INT64;
+    struct permute_test test = permute_test_create(&shape, 8, &random);
+    for (int64_t slot = 0; slot < 300; ++slot) {
+        ((int64_t *)test.indices.view.data)[slot] = (int64_t)test_random_bits(&random);
+    }
+    permute_test_check(&test);
+    permute_test_destroy(&test);
+}
+
 static void one_expert_per_token_needs_no_second_dim(void **state)
 {
     struct test_random random = test_random_seed(3);
@@ -285,9 +300,13 @@ static int use_one_thread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_type_window_and_size),      cmocka_unit_test(streamed_outputs_are_complete),
-        cmocka_unit_test(experts_are_any_numbers),         cmocka_unit_test(one_expert_per_token_needs_no_second_dim),
-        cmocka_unit_test(strided_inputs_equal_dense_ones), cmocka_unit_test(thread_count_does_not_matter),
+        cmocka_unit_test(every_type_window_and_size),
+        cmocka_unit_test(streamed_outputs_are_complete),
+        cmocka_unit_test(experts_are_any_numbers),
+        cmocka_unit_test(experts_differ_in_every_digit),
+        cmocka_unit_test(one_expert_per_token_needs_no_second_dim),
+        cmocka_unit_test(strided_inputs_equal_dense_ones),
+        cmocka_unit_test(thread_count_does_not_matter),
     };
     return cmocka_run_group_tests_name("moe companions", tests, use_one_thread, NULL);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "acl/acl.h"
+#include "call_moe.h"
 #include "cli.h"
 
 void call_destroy(struct call *call)
@@ -23,7 +24,7 @@ void call_destroy(struct call *call)
 static void set_expert_groups(struct call *call, struct axes *axes)
 {
     int64_t count;
-    const int64_t *range = problem_list(&call->problem, "range", &count);
+    const int64_t *range = moe_range(&call->problem, &count);
     const int64_t begin = count == 2 && range[0] > 0 ? range[0] : 0;
     free(call->query_ends);
     call->query_ends = malloc((size_t)(call->expert_count + 1) * sizeof *call->query_ends);
@@ -72,7 +73,7 @@ struct axes call_axes(struct call *call, const struct tensor *tensor)
     if (axes.row_axis < 0) {
         return axes;
     }
-    if (call->problem.op == PROBLEM_MOE) {
+    if (problem_is_moe(&call->problem)) {
         if (call->expert_ends && strncmp(tensor->name, "permutedTokens", strlen("permutedTokens")) == 0) {
             set_expert_groups(call, &axes);
         }

@@ -3,13 +3,24 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "aclnnop/aclnn_moe_token_unpermute_grad.h"
 #include "aclnnop/aclnn_moe_token_unpermute_with_ep_grad.h"
 #include "cli.h"
 #include "facts.h"
 
-static const char entry[] = "aclnnMoeTokenUnpermuteWithEpGrad";
 static const char *const inputs[] = {"unpermutedTokensGrad", "sortedIndices", "permutedTokens", "probs", NULL};
 static const char *const outputs_of_moe[] = {"permutedTokensGrad", "probsGrad", NULL};
+
+static const char *entry_of(const struct call *call)
+{
+    return problem_table_of(&call->problem)->entry;
+}
+
+const int64_t *moe_range(const struct problem *problem, int64_t *count)
+{
+    *count = 0;
+    return problem_knows(problem, "range") ? problem_list(problem, "range", count) : NULL;
+}
 
 /* --- binding --------------------------------------------------------------------------------------------- */
 
@@ -18,15 +29,16 @@ static void bind(const struct call *call, const struct tensor_set *outputs, stru
 {
     const struct problem *p = &call->problem;
     int64_t count;
-    const int64_t *range = problem_list(p, "range", &count);
+    const int64_t *range = moe_range(p, &count);
     *args = (struct moe_args){
         .unpermuted_tokens_grad = handles_tensor(handles, tensor_set_find(&call->inputs, "unpermutedTokensGrad")),
         .sorted_indices = handles_tensor(handles, tensor_set_find(&call->inputs, "sortedIndices")),
         .permuted_tokens = handles_tensor(handles, tensor_set_find(&call->inputs, "permutedTokens")),
         .probs = handles_tensor(handles, tensor_set_find(&call->inputs, "probs")),
         .padded_mode = problem_is(p, "padded", "yes"),
-        .range = problem_has(p, "range") ? handles_array(handles, range, count) : NULL,
-        .topk_num = problem_integer_or(p, "topknum", problem_integer(p, "k")),
+        .range = problem_knows(p, "range") && problem_has(p, "range") ? handles_array(handles, range, count) : NULL,
+        .topk_num = problem_knows(p, "topknum") ? problem_integer_or(p, "topknum", problem_integer(p, "k"))
+                                                : problem_integer(p, "k"),
         .permuted_tokens_grad = handles_tensor(handles, tensor_set_find(outputs, "permutedTokensGrad")),
         .probs_grad = handles_tensor(handles, tensor_set_find(outputs, "probsGrad"))};
 }
@@ -38,7 +50,7 @@ static int64_t output_rows(const struct call *call)
     const struct tensor *indices = tensor_set_find(&call->inputs, "sortedIndices");
     const struct tensor *recorded = tensor_set_find(&call->recorded, "permutedTokensGrad");
     int64_t count, slots = indices ? indices->elems : 0;
-    const int64_t *range = problem_list(&call->problem, "range", &count);
+    const int64_t *range = moe_range(&call->problem, &count);
     if (problem_has(&call->problem, "outrows")) {
         return problem_integer(&call->problem, "outrows");
     }
@@ -79,7 +91,22 @@ static bool prepare(const struct call *call, const struct tensor_set *outputs, s
     const aclnnStatus status = aclnnMoeTokenUnpermuteWithEpGradGetWorkspaceSize(
         a.unpermuted_tokens_grad, a.sorted_indices, a.permuted_tokens, a.probs, a.padded_mode, NULL, a.range,
         a.topk_num, a.permuted_tokens_grad, a.probs_grad, &bytes, &ready->executor);
-    return ready_call_finish(ready, entry, status, bytes);
+    return ready_call_finish(ready, entry_of(call), status, bytes);
+}
+
+/* The entry that has no window takes its outputs as handles that are not const. */
+static bool prepare_without_window(const struct call *call, const struct tensor_set *outputs,
+                                   struct ready_call *ready)
+{
+    struct moe_args a;
+    uint64_t bytes = 0;
+    bind(call, outputs, &ready->handles, &a);
+    const int count = ready->handles.tensor_count; /* the outputs come last */
+    ready->phase2 = aclnnMoeTokenUnpermuteGrad;
+    const aclnnStatus status = aclnnMoeTokenUnpermuteGradGetWorkspaceSize(
+        a.permuted_tokens, a.unpermuted_tokens_grad, a.sorted_indices, a.probs, a.padded_mode, NULL,
+        ready->handles.tensors[count - 2], ready->handles.tensors[count - 1], &bytes, &ready->executor);
+    return ready_call_finish(ready, entry_of(call), status, bytes);
 }
 
 bool check_moe(const struct call *call, const struct tensor_set *outputs, struct checked_moe *checked)
@@ -90,9 +117,9 @@ bool check_moe(const struct call *call, const struct tensor_set *outputs, struct
     bind(call, outputs, &checked->handles, &checked->args);
     checked->args.workspace_size = &workspace_size;
     checked->args.executor = &executor;
-    ag_error_enter(entry);
+    ag_error_enter(entry_of(call));
     const ag_status status = moe_check(&checked->args, &checked->problem);
-    return status == AG_OK || fail_rejected(entry, status);
+    return status == AG_OK || fail_rejected(entry_of(call), status);
 }
 
 void release_moe(struct checked_moe *checked)
@@ -171,7 +198,7 @@ static bool explain(const struct call *call, const struct facts *facts)
     bool is_good = make_outputs(call, &outputs) && check_moe(call, &outputs, &checked);
     if (is_good) {
         const ag_status status = moe_make_plan(&checked.problem, &plan);
-        is_good = status == AG_OK || fail_rejected(entry, status);
+        is_good = status == AG_OK || fail_rejected(entry_of(call), status);
     }
     if (is_good) {
         char text[1024];
@@ -199,7 +226,7 @@ static void describe_slots(struct call *call)
 {
     const struct tensor *indices = tensor_set_find(&call->inputs, "sortedIndices");
     const int64_t tokens = problem_integer(&call->problem, "t");
-    if (problem_has(&call->problem, "topknum")) {
+    if (problem_knows(&call->problem, "topknum") && problem_has(&call->problem, "topknum")) {
         problem_set_integer(&call->problem, "k", problem_integer(&call->problem, "topknum"));
     } else if (indices && tokens > 0) {
         problem_set_integer(&call->problem, "k", indices->elems / tokens);
@@ -227,7 +254,8 @@ static void describe_tensors(struct call *call)
     problem_set(&call->problem, "probs", probs ? dtype_word(probs->dtype) : "none");
     problem_set(&call->problem, "permuted", permuted ? "yes" : "no");
     cli_forgive(); /* a type that the operator has not: the library will say so */
-    if (problem_integer(&call->problem, "topknum") == problem_integer(&call->problem, "k")) {
+    if (problem_knows(&call->problem, "topknum") &&
+        problem_integer(&call->problem, "topknum") == problem_integer(&call->problem, "k")) {
         problem_unset(&call->problem, "topknum");
     }
     if (problem_is(&call->problem, "probs", problem_word(&call->problem, "dtype"))) {
@@ -235,14 +263,11 @@ static void describe_tensors(struct call *call)
     }
 }
 
-const struct operation moe_operation = {.inputs = inputs,
-                                        .outputs = outputs_of_moe,
-                                        .generate = generate_moe,
-                                        .make_outputs = make_outputs,
-                                        .prepare = prepare,
-                                        .define = define,
-                                        .imitate = imitate_moe,
-                                        .cost = cost,
-                                        .explain = explain,
-                                        .inspect = inspect_moe,
-                                        .describe_tensors = describe_tensors};
+#define MOE(prepare_)                                                                                                \
+    {                                                                                                                \
+        .inputs = inputs, .outputs = outputs_of_moe, .generate = generate_moe, .make_outputs = make_outputs,         \
+        .prepare = prepare_, .define = define, .imitate = imitate_moe, .cost = cost, .explain = explain,             \
+        .inspect = inspect_moe, .describe_tensors = describe_tensors                                                 \
+    }
+const struct operation moe_operation = MOE(prepare);
+const struct operation moe_unpermute_grad_operation = MOE(prepare_without_window);

@@ -15,6 +15,9 @@ struct checked_moe {
 bool check_moe(const struct call *call, const struct tensor_set *outputs, struct checked_moe *checked);
 void release_moe(struct checked_moe *checked);
 
+/* The values of the problem's range; none where its operator has no window. */
+const int64_t *moe_range(const struct problem *problem, int64_t *count);
+
 bool generate_moe(struct call *call, uint64_t seed, enum fidelity fidelity);
 bool imitate_moe(const struct call *call, struct tensor_set *values);
 bool inspect_moe(struct call *call, const struct findings *findings);

@@ -22,7 +22,7 @@ static void print_commands(void)
     table_print(&table);
     table_line("\nA problem is operator:key=value,... :  attention:q=[100,28],n1=4,n2=2,d=64,mode=3");
     for (int i = 0; i < PROBLEM_OPERATORS; ++i) {
-        table_line("  %-17s %s (%s)", problem_tables[i].name, problem_tables[i].help, problem_tables[i].entry);
+        table_line("  %-18s %s (%s)", problem_tables[i].name, problem_tables[i].help, problem_tables[i].entry);
     }
     table_line("`aclgrad help OPERATOR` lists its keys, `aclgrad COMMAND --help` the options.");
     table_line("Exit codes: 0 good, 1 check failed, 2 wrong usage, 3 rejected by the library, 4 files.");

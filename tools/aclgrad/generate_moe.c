@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "call_moe.h"
+#include "call_moe_companions.h"
 #include "cli.h"
 #include "random_stream.h"
 
@@ -22,7 +23,7 @@ static int64_t clamp(int64_t value, int64_t most)
 static bool read_sizes(const struct problem *p, struct sizes *s)
 {
     int64_t count;
-    const int64_t *range = problem_list(p, "range", &count);
+    const int64_t *range = moe_range(p, &count);
     *s = (struct sizes){.t = problem_integer(p, "t"), .k = problem_integer(p, "k"), .h = problem_integer(p, "h")};
     s->e = problem_integer_or(p, "e", 8 * s->k);
     if (__builtin_mul_overflow(s->t, s->k, &s->slots)) {
@@ -103,46 +104,66 @@ static bool make_indices(struct call *call, const struct sizes *s, uint64_t seed
 
 /* --- the other tensors ----------------------------------------------------------------------------------- */
 
-static bool make_floats(struct call *call, const struct sizes *s, uint64_t seed)
+/* A [rows, H] tensor of the token type. */
+static bool make_rows(struct call *call, const struct sizes *s, const char *name, int64_t rows, uint64_t seed)
+{
+    const int64_t dims[2] = {rows, s->h};
+    struct tensor *tensor =
+        tensor_set_create(&call->inputs, name, dtype_of_word(problem_word(&call->problem, "dtype")), 2, dims);
+    if (tensor) {
+        fill_normal(tensor, seed, 1);
+    }
+    return tensor != NULL;
+}
+
+static int probs_dtype(const struct problem *p)
+{
+    return dtype_of_word(problem_word(p, problem_is(p, "probs", "same") ? "dtype" : "probs"));
+}
+
+/* Between 0 and 1, or all alike. */
+static bool make_probs(struct call *call, const struct sizes *s, uint64_t seed)
 {
     const struct problem *p = &call->problem;
-    const int dtype = dtype_of_word(problem_word(p, "dtype"));
-    const int probs_dtype = problem_is(p, "probs", "same") ? dtype : dtype_of_word(problem_word(p, "probs"));
-    const int64_t grad_dims[2] = {s->t, s->h}, rows_dims[2] = {s->rows, s->h}, probs_dims[2] = {s->t, s->k};
-    struct tensor *grad = tensor_set_create(&call->inputs, "unpermutedTokensGrad", dtype, 2, grad_dims);
-    if (!grad) {
+    const int64_t dims[2] = {s->t, s->k};
+    if (problem_is(p, "probs", "none")) {
+        return true;
+    }
+    struct tensor *probs = tensor_set_create(&call->inputs, "probs", probs_dtype(p), 2, dims);
+    if (!probs) {
         return false;
     }
-    fill_normal(grad, seed, 1);
-    if (problem_is(p, "kind", "outliers")) {
-        add_outliers(grad);
-    }
-    if (problem_is(p, "permuted", "yes")) {
-        struct tensor *permuted = tensor_set_create(&call->inputs, "permutedTokens", dtype, 2, rows_dims);
-        if (!permuted) {
-            return false;
-        }
-        fill_normal(permuted, seed, 1);
-    }
-    if (!problem_is(p, "probs", "none")) {
-        struct tensor *probs = tensor_set_create(&call->inputs, "probs", probs_dtype, 2, probs_dims);
-        if (!probs) {
-            return false;
-        }
-        fill_normal(probs, seed, 1);
-        for (int64_t at = 0; at < probs->elems; ++at) { /* between 0 and 1, or all alike */
-            const double share =
-                problem_is(p, "kind", "equal") ? 1.0 / (double)s->k : 0.5 + tensor_get(probs, at) / 8;
-            tensor_set(probs, at, share);
-        }
+    fill_normal(probs, seed, 1);
+    for (int64_t at = 0; at < probs->elems; ++at) {
+        const double share = problem_is(p, "kind", "equal") ? 1.0 / (double)s->k : 0.5 + tensor_get(probs, at) / 8;
+        tensor_set(probs, at, share);
     }
     return true;
 }
 
-/* Rows of permutedTokens that no local slot has, and probs of slots that are not local. */
-static bool poison(struct call *call, const struct sizes *s)
+static void add_wanted_outliers(struct call *call, const char *name)
 {
-    struct tensor *permuted = tensor_set_find(&call->inputs, "permutedTokens");
+    if (problem_is(&call->problem, "kind", "outliers")) {
+        add_outliers(tensor_set_find(&call->inputs, name));
+    }
+}
+
+static bool make_floats(struct call *call, const struct sizes *s, uint64_t seed)
+{
+    if (!make_rows(call, s, "unpermutedTokensGrad", s->t, seed)) {
+        return false;
+    }
+    add_wanted_outliers(call, "unpermutedTokensGrad");
+    if (problem_is(&call->problem, "permuted", "yes") && !make_rows(call, s, "permutedTokens", s->rows, seed)) {
+        return false;
+    }
+    return make_probs(call, s, seed);
+}
+
+/* Rows that no local slot has, and probs of slots that are not local. */
+static bool poison(struct call *call, const struct sizes *s, const char *rows)
+{
+    struct tensor *permuted = tensor_set_find(&call->inputs, rows);
     struct tensor *probs = tensor_set_find(&call->inputs, "probs");
     const int32_t *indices = tensor_set_find(&call->inputs, "sortedIndices")->data;
     char *is_used = calloc((size_t)s->rows + 1, 1);
@@ -170,5 +191,62 @@ bool generate_moe(struct call *call, uint64_t seed, enum fidelity fidelity)
     struct sizes s;
     (void)fidelity; /* nothing here takes long */
     return read_sizes(&call->problem, &s) && make_indices(call, &s, seed) && make_floats(call, &s, seed) &&
-           (!problem_is(&call->problem, "kind", "poison") || poison(call, &s));
+           (!problem_is(&call->problem, "kind", "poison") || poison(call, &s, "permutedTokens"));
+}
+
+/* --- permute, its gradient, unpermute -------------------------------------------------------------------- */
+
+/* The experts themselves, which permute sorts. */
+static bool make_experts(struct call *call, const struct sizes *s, uint64_t seed)
+{
+    const int64_t dims[2] = {s->t, s->k};
+    struct tensor *indices =
+        tensor_set_create(&call->inputs, "indices", dtype_of_word(problem_word(&call->problem, "index")), 2, dims);
+    int32_t *expert_of = malloc((size_t)(s->slots + 1) * sizeof *expert_of);
+    int32_t *experts = malloc((size_t)(s->e + 1) * sizeof *experts);
+    const bool is_good = indices && expert_of && experts;
+    if (is_good) {
+        route(s, problem_is(&call->problem, "kind", "skewed"), seed, expert_of, experts);
+    }
+    for (int64_t i = 0; is_good && i < s->slots; ++i) {
+        tensor_set(indices, i, expert_of[i]);
+    }
+    free(expert_of);
+    free(experts);
+    return is_good || cli_fail(CLI_USAGE, "out of memory");
+}
+
+/* Gradients of the probs that a permute moved along. */
+static bool make_permuted_probs(struct call *call, const struct sizes *s, uint64_t seed)
+{
+    if (problem_is(&call->problem, "probs", "none")) {
+        return true;
+    }
+    struct tensor *probs =
+        tensor_set_create(&call->inputs, "permutedProbsOutputGrad", probs_dtype(&call->problem), 1, &s->rows);
+    if (probs) {
+        fill_normal(probs, seed, 1);
+    }
+    return probs != NULL;
+}
+
+bool generate_moe_companion(struct call *call, uint64_t seed, enum fidelity fidelity)
+{
+    const enum problem_operator op = call->problem.op;
+    const char *const rows = operation_of(call)->inputs[0];
+    struct sizes s;
+    (void)fidelity;
+    if (!read_sizes(&call->problem, &s)) {
+        return false;
+    }
+    const bool is_good =
+        op == PROBLEM_MOE_PERMUTE
+            ? make_rows(call, &s, rows, s.t, seed) && make_experts(call, &s, seed) && make_probs(call, &s, seed)
+            : make_rows(call, &s, rows, s.rows, seed) && make_indices(call, &s, seed) &&
+                  (op == PROBLEM_MOE_UNPERMUTE ? make_probs : make_permuted_probs)(call, &s, seed);
+    if (!is_good) {
+        return false;
+    }
+    add_wanted_outliers(call, rows);
+    return !problem_is(&call->problem, "kind", "poison") || poison(call, &s, rows);
 }

@@ -45,8 +45,8 @@ const char *nearest_name(const char *text, const char *const *names)
     for (; *names; ++names) {
         const int distance = edit_distance(text, *names);
         const bool is_prefix = *text && strncmp(*names, text, strlen(text)) == 0;
-        if (is_prefix || distance <= least) {
-            least = is_prefix ? 0 : distance - 1;
+        if ((is_prefix && least >= 0) || distance <= least) { /* of several that it starts the first */
+            least = is_prefix ? -1 : distance - 1;
             nearest = *names;
         }
     }
@@ -438,6 +438,17 @@ static const struct problem_value *value_of(const struct problem *problem, const
     const int at = find_key(problem, key);
     assert(at >= 0);
     return &problem->values[at];
+}
+
+bool problem_is_moe(const struct problem *problem)
+{
+    return problem->op == PROBLEM_MOE ||
+           (problem->op >= PROBLEM_MOE_PERMUTE && problem->op <= PROBLEM_MOE_UNPERMUTE_GRAD);
+}
+
+bool problem_knows(const struct problem *problem, const char *key)
+{
+    return find_key(problem, key) >= 0;
 }
 
 bool problem_has(const struct problem *problem, const char *key)

@@ -33,6 +33,10 @@ enum problem_operator {
     PROBLEM_MOE,
     PROBLEM_ATTENTION_FORWARD,
     PROBLEM_INDEXER_FORWARD,
+    PROBLEM_MOE_PERMUTE,
+    PROBLEM_MOE_PERMUTE_GRAD,
+    PROBLEM_MOE_UNPERMUTE,
+    PROBLEM_MOE_UNPERMUTE_GRAD,
     PROBLEM_OPERATORS
 };
 enum { PROBLEM_MOST_KEYS = 32, PROBLEM_MOST_ITEMS = 1 << 20 };
@@ -77,6 +81,12 @@ void problem_unset(struct problem *problem, const char *key); /* as if it had no
 bool problem_set_integer(struct problem *problem, const char *key, int64_t value);
 bool problem_set_real(struct problem *problem, const char *key, double value);
 bool problem_set_list(struct problem *problem, const char *key, const int64_t *items, int64_t count);
+
+/* The operator is one of the mixture-of-experts family. */
+bool problem_is_moe(const struct problem *problem);
+
+/* The operator has such a key. */
+bool problem_knows(const struct problem *problem, const char *key);
 
 /* Values by key; the key must be one of the table's. */
 bool problem_has(const struct problem *problem, const char *key);

@@ -86,20 +86,69 @@ static const struct problem_key indexer_forward_keys[] = {
     {"kind", PROBLEM_WORD, 0, 0, "normal", "normal outliers negative equal poison", "what the inputs hold"},
 };
 
+/* What the mixture-of-experts operators share. */
+/* clang-format off */
+#define T      {"t", PROBLEM_INTEGER, DIM, "64", NULL, "tokens"}
+#define K      {"k", PROBLEM_INTEGER, DIM, "8", NULL, "experts per token"}
+#define H      {"h", PROBLEM_INTEGER, DIM, "1024", NULL, "hidden size"}
+#define E      {"e", PROBLEM_INTEGER, DIM, NULL, NULL, "experts to choose from; default: 8 k"}
+#define RANGE  {"range", PROBLEM_LIST, ANY, NULL, NULL, "[begin,end) of the sorted positions on this rank; default: all"}
+#define DTYPE  {"dtype", PROBLEM_WORD, 0, 0, "bf16", "bf16 f16 f32", "type of the tokens"}
+#define PROBS  {"probs", PROBLEM_WORD, 0, 0, "same", "same none bf16 f16 f32", "type of probs; same: as dtype"}
+#define PADDED {"padded", PROBLEM_WORD, 0, 0, "no", "no yes", "paddedMode"}
+#define KIND   {"kind", PROBLEM_WORD, 0, 0, "normal", "normal outliers equal skewed poison", "what the inputs hold"}
+/* clang-format on */
+
 static const struct problem_key moe_keys[] = {
-    {"t", PROBLEM_INTEGER, DIM, "64", NULL, "tokens"},
-    {"k", PROBLEM_INTEGER, DIM, "8", NULL, "experts per token"},
-    {"h", PROBLEM_INTEGER, DIM, "1024", NULL, "hidden size"},
-    {"e", PROBLEM_INTEGER, DIM, NULL, NULL, "experts to choose from; default: 8 k"},
-    {"range", PROBLEM_LIST, ANY, NULL, NULL, "[begin,end) of the sorted positions on this rank; default: all"},
+    T,
+    K,
+    H,
+    E,
+    RANGE,
     {"rows", PROBLEM_INTEGER, DIM, NULL, NULL, "rows of permutedTokens; default: the window"},
     {"outrows", PROBLEM_INTEGER, DIM, NULL, NULL, "rows of permutedTokensGradOut; default: rows"},
-    {"dtype", PROBLEM_WORD, 0, 0, "bf16", "bf16 f16 f32", "type of the tokens"},
-    {"probs", PROBLEM_WORD, 0, 0, "same", "same none bf16 f16 f32", "type of probs; same: as dtype"},
+    DTYPE,
+    PROBS,
     {"permuted", PROBLEM_WORD, 0, 0, "yes", "yes no", "permutedTokens is given"},
     {"topknum", PROBLEM_INTEGER, ANY, NULL, NULL, "topkNum; default: k"},
-    {"padded", PROBLEM_WORD, 0, 0, "no", "no yes", "paddedMode"},
-    {"kind", PROBLEM_WORD, 0, 0, "normal", "normal outliers equal skewed poison", "what the inputs hold"},
+    PADDED,
+    KIND,
+};
+
+static const struct problem_key moe_permute_keys[] = {
+    T,
+    K,
+    H,
+    E,
+    RANGE,
+    {"cut", PROBLEM_INTEGER, ANY, "0", NULL, "numOutTokens"},
+    {"rows", PROBLEM_INTEGER, DIM, NULL, NULL, "rows of permuteTokensOut; default: those that are filled"},
+    DTYPE,
+    {"index", PROBLEM_WORD, 0, 0, "i32", "i32 i64", "type of indices"},
+    PROBS,
+    PADDED,
+    {"kind", PROBLEM_WORD, 0, 0, "normal", "normal outliers equal skewed", "what the inputs hold"},
+};
+
+static const struct problem_key moe_sum_keys[] = {
+    T,     K,     H,
+    E,     RANGE, {"rows", PROBLEM_INTEGER, DIM, NULL, NULL, "rows of the permuted tensors; default: the window"},
+    DTYPE, PROBS, PADDED,
+    KIND,
+};
+
+static const struct problem_key moe_unpermute_grad_keys[] = {
+    T,
+    K,
+    H,
+    E,
+    {"rows", PROBLEM_INTEGER, DIM, NULL, NULL, "rows of permutedTokens; default: all"},
+    {"outrows", PROBLEM_INTEGER, DIM, NULL, NULL, "rows of permutedTokensGradOut; default: rows"},
+    DTYPE,
+    PROBS,
+    {"permuted", PROBLEM_WORD, 0, 0, "yes", "yes no", "permutedTokens is given"},
+    PADDED,
+    KIND,
 };
 
 #define KEYS(table) table, (int)(sizeof(table) / sizeof *(table))
@@ -115,4 +164,13 @@ const struct problem_table problem_tables[PROBLEM_OPERATORS] = {
      KEYS(attention_forward_keys)},
     {"indexer_forward", "aclnnLightningIndexer", "the keys of highest score for each row, and the scores",
      KEYS(indexer_forward_keys)},
+
+    {"moe_permute", "aclnnMoeTokenPermuteWithEp", "puts tokens in the order of their experts",
+     KEYS(moe_permute_keys)},
+    {"moe_permute_grad", "aclnnMoeTokenPermuteWithEpGrad",
+     "gradients of putting tokens in the order of their experts", KEYS(moe_sum_keys)},
+    {"moe_unpermute", "aclnnMoeTokenUnpermuteWithEp", "puts expert outputs back into token order",
+     KEYS(moe_sum_keys)},
+    {"moe_unpermute_grad", "aclnnMoeTokenUnpermuteGrad", "as moe, where every expert is on this rank",
+     KEYS(moe_unpermute_grad_keys)},
 };

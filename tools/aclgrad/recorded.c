@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "call_moe.h"
 #include "cli.h"
 
 /* --- names ----------------------------------------------------------------------------------------------- */
@@ -133,7 +134,19 @@ static const struct alias scalar_aliases[] = {{PROBLEM_ATTENTION, "actualseqqlen
                                               {PROBLEM_MOE, "numtopk", "topknum"},
                                               {PROBLEM_MOE, "restoreshape", NULL},
                                               {PROBLEM_MOE, "expertends", "experts"},
-                                              {PROBLEM_MOE, "permutedtokenssize0", NULL}};
+                                              {PROBLEM_MOE, "permutedtokenssize0", NULL},
+                                              {PROBLEM_MOE_PERMUTE, "paddedmode", "padded"},
+                                              {PROBLEM_MOE_PERMUTE, "range", "range"},
+                                              {PROBLEM_MOE_PERMUTE, "numouttokens", "cut"},
+                                              {PROBLEM_MOE_PERMUTE_GRAD, "paddedmode", "padded"},
+                                              {PROBLEM_MOE_PERMUTE_GRAD, "range", "range"},
+                                              {PROBLEM_MOE_PERMUTE_GRAD, "numtopk", "k"},
+                                              {PROBLEM_MOE_UNPERMUTE, "paddedmode", "padded"},
+                                              {PROBLEM_MOE_UNPERMUTE, "range", "range"},
+                                              {PROBLEM_MOE_UNPERMUTE, "numtopk", "k"},
+                                              {PROBLEM_MOE_UNPERMUTE, "restoreshape", NULL},
+                                              {PROBLEM_MOE_UNPERMUTE_GRAD, "paddedmode", "padded"},
+                                              {PROBLEM_MOE_UNPERMUTE_GRAD, "restoreshape", NULL}};
 enum { SCALAR_ALIASES = sizeof scalar_aliases / sizeof *scalar_aliases };
 
 static const char *find_name(const char *const *names, const char *normal)
@@ -352,7 +365,7 @@ static bool read_operator(const json_t *notes, enum problem_operator *op)
             return true;
         }
     }
-    return cli_fail(CLI_IO, "the JSON of the call: \"operator\" is '%s', want attention, indexer or moe",
+    return cli_fail(CLI_IO, "the JSON of the call: \"operator\" is '%s', want one that `aclgrad help` lists",
                     name ? name : "missing");
 }
 
@@ -664,15 +677,24 @@ static void write_attention(const struct problem *p, json_t *to)
                         json_string(problem_is(p, "layout", "tnd") ? "TND" : problem_word(p, "layout")));
 }
 
+/* The arguments that each of the mixture-of-experts family has. */
 static void write_moe(const struct call *call, json_t *to)
 {
     const struct problem *p = &call->problem;
     int64_t count;
-    const int64_t *range = problem_list(p, "range", &count);
+    const int64_t *range = moe_range(p, &count);
     json_object_set_new(to, "paddedMode", json_boolean(problem_is(p, "padded", "yes")));
-    json_object_set_new(to, "topkNum", json_integer(problem_integer_or(p, "topknum", problem_integer(p, "k"))));
-    json_object_set_new(to, "range", problem_has(p, "range") ? json_list(range, count) : json_null());
-    if (call->expert_ends) {
+    if (p->op == PROBLEM_MOE) {
+        json_object_set_new(to, "topkNum", json_integer(problem_integer_or(p, "topknum", problem_integer(p, "k"))));
+    } else if (p->op == PROBLEM_MOE_PERMUTE) {
+        json_object_set_new(to, "numOutTokens", json_integer(problem_integer(p, "cut")));
+    } else if (p->op != PROBLEM_MOE_UNPERMUTE_GRAD) {
+        json_object_set_new(to, "numTopk", json_integer(problem_integer(p, "k")));
+    }
+    if (problem_knows(p, "range")) {
+        json_object_set_new(to, "range", problem_has(p, "range") ? json_list(range, count) : json_null());
+    }
+    if (call->expert_ends && p->op == PROBLEM_MOE) {
         json_object_set_new(to, "expertEnds", json_list(call->expert_ends, call->expert_count));
     }
 }
@@ -696,7 +718,7 @@ char *recorded_notes(const struct call *call)
     json_t *arguments = json_object();
     if (scalars_of(p->op) == PROBLEM_ATTENTION) {
         write_attention(p, arguments);
-    } else if (p->op == PROBLEM_MOE) {
+    } else if (problem_is_moe(p)) {
         write_moe(call, arguments);
     } else if (p->op == PROBLEM_INDEXER_FORWARD) {
         write_indexer_forward(p, arguments);
