@@ -153,6 +153,9 @@ def main():
     expect(attention, source, member("attention/f32_mode4.npz", "dq.npy", scale_last), "the definition: dq")
     expect(attention, source, member("attention/f32_mode4.npz", "call.json",
                                      lambda call: call.replace(b'"preTokens": 1', b'"preTokens": 2')), "the definition: ")
+    forward = path(programs, "test_golden_attention_forward")
+    expect(forward, source, member("attention_forward/f32_mode4.npz", "attentionOut.npy", scale_last), "the definition: ")
+    expect(forward, source, combinations_of("rope_mode7"), "no golden with a rope in each mode: 7")
     expect(hashes, source, rewrite("hashes.txt", lambda text: re.sub(r"(moe/truncated +)\w{8}", r"\g<1>01234567", text)),
            "moe/truncated, scalar: the outputs' hash is ")
     expect(hashes, source, rewrite("hashes.txt", lambda text: text[:text.rindex("moe/")]), "test_no_others")

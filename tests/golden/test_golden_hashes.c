@@ -201,7 +201,7 @@ static bool is_known_dot(enum ag_isa isa)
 static void test_table(void **state)
 {
     const enum ag_isa isa = (enum ag_isa) * (const int *)*state;
-    int wrong = 0;
+    int wrong = 0, unknown = 0;
     if (!ag_cpu_has_isa(isa)) {
         skip();
     }
@@ -212,11 +212,18 @@ static void test_table(void **state)
     }
     for (int i = 0; i < listed.count; ++i) {
         const char *want = committed_hash(listed.names[i], isa), *got = computed[i].of_table[isa];
-        if (has_run[i] && strcmp(got, want) != 0) {
+        const bool is_known = strcmp(want, "-") != 0;
+        unknown += !is_known;
+        if (has_run[i] && is_known && strcmp(got, want) != 0) {
             print_error("%s, %s: the outputs' hash is %s, hashes.txt has %s\n", listed.names[i], ag_isa_name(isa),
                         got, want);
             ++wrong;
         }
+    }
+    if (unknown > 0) {
+        print_message("%s: %d goldens have no hash yet, no machine with this table has written one\n",
+                      ag_isa_name(isa), unknown);
+        assert_true(isa > AG_ISA_AVX2); /* every machine of the project has the first two */
     }
     if (wrong > 0 && count_missing() > 0) {
         fail_msg("%d goldens have other bits than before, and %d did not run", wrong, count_missing());
