@@ -4,6 +4,7 @@
 #include "base/half.h"
 #include "support/moe_companions.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -256,37 +257,52 @@ static void strided_inputs_equal_dense_ones(void **state)
 
 /* --- threads --------------------------------------------------------------------------------------------- */
 
+/* Threads that shared something would go wrong in a round in a few, so there are many. */
 static void thread_count_does_not_matter(void **state)
 {
-    static const int counts[] = {1, 2, 3, 7};
+    enum { ROUNDS = 24 };
     struct test_random random = test_random_seed(5);
-    struct companion_shape shape = companion_shape_of(AG_BF16, AG_FLOAT, 150, 3, 130);
+    struct companion_shape shape = companion_shape_of(AG_BF16, AG_FLOAT, 600, 3, 1030);
     (void)state;
-    companion_set_window(&shape, 17, 400);
+    companion_set_window(&shape, 17, 1700);
     struct permute_test permute = permute_test_create(&shape, 8, &random);
     struct unpermute_test unpermute = unpermute_test_create(&shape, false, &random);
     TEST_EACH_ISA (isa) {
+        static const int counts[] = {2, 3, 7};
         size_t bytes[2];
-        void *first[2] = {NULL, NULL};
-        for (int i = 0; i < 4; ++i) {
-            test_configure(counts[i], isa, AG_LIMITS_DOCUMENTED);
+        test_configure(1, isa, AG_LIMITS_DOCUMENTED);
+        permute_test_run(&permute);
+        unpermute_test_run(&unpermute);
+        void *const want[2] = {test_tensor_to_bytes(&permute.permuted, &bytes[0]),
+                               test_tensor_to_bytes(&unpermute.tokens, &bytes[1])};
+        for (int round = 0; round < ROUNDS; ++round) {
+            test_configure(counts[round % 3], isa, AG_LIMITS_DOCUMENTED);
             permute_test_run(&permute);
             unpermute_test_run(&unpermute);
-            void *now[2] = {test_tensor_to_bytes(&permute.permuted, &bytes[0]),
-                            test_tensor_to_bytes(&unpermute.tokens, &bytes[1])};
-            for (int out = 0; out < 2; ++out) {
-                if (first[out]) {
-                    assert_memory_equal(now[out], first[out], bytes[out]);
-                }
-                free(first[out]);
-                first[out] = now[out];
-            }
+            assert_memory_equal(permute.permuted.view.data, want[0], bytes[0]);
+            assert_memory_equal(unpermute.tokens.view.data, want[1], bytes[1]);
         }
-        free(first[0]);
-        free(first[1]);
+        free(want[0]);
+        free(want[1]);
     }
     permute_test_destroy(&permute);
     unpermute_test_destroy(&unpermute);
+}
+
+/* Not even infinity times 0 is computed. */
+static void a_weight_of_0_leaves_its_row_out(void **state)
+{
+    struct test_random random = test_random_seed(6);
+    const struct companion_shape shape = companion_shape_of(AG_BF16, AG_FLOAT, 7, 3, 70);
+    (void)state;
+    struct unpermute_test test = unpermute_test_create(&shape, false, &random);
+    const int32_t row = ((int32_t *)test.sorted.view.data)[8];
+    test_tensor_set(&test.probs, 8, 0);
+    for (int64_t h = 0; h < 70; ++h) {
+        test_tensor_set(&test.permuted, row * 70 + h, INFINITY);
+    }
+    unpermute_test_check(&test);
+    unpermute_test_destroy(&test);
 }
 
 /* One thread but where threads are the matter. */
@@ -307,6 +323,7 @@ int main(void)
         cmocka_unit_test(one_expert_per_token_needs_no_second_dim),
         cmocka_unit_test(strided_inputs_equal_dense_ones),
         cmocka_unit_test(thread_count_does_not_matter),
+        cmocka_unit_test(a_weight_of_0_leaves_its_row_out),
     };
     return cmocka_run_group_tests_name("moe companions", tests, use_one_thread, NULL);
 }

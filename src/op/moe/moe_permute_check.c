@@ -92,11 +92,11 @@ static ag_status check_shapes(const struct moe_permute_problem *p)
 
 /* --- window and cut -------------------------------------------------------------------------------------- */
 
-/* Positions that numOutTokens leaves: as the end of a slice, but for 0, which means all. */
+/* Where numOutTokens ends the order: as the end of a slice, but for 0, which means all. May lie behind the last position. */
 static int64_t cut_of(int64_t num_out_tokens, int64_t slots)
 {
     if (num_out_tokens > 0) {
-        return num_out_tokens < slots ? num_out_tokens : slots;
+        return num_out_tokens;
     }
     return slots + num_out_tokens > 0 ? slots + num_out_tokens : 0;
 }
