@@ -229,7 +229,10 @@ static void outputs_over_their_inputs(void **state)
 {
     static const enum test_views views[] = {TEST_VIEWS_DENSE, TEST_VIEWS_PADDED, TEST_VIEWS_TRANSPOSED,
                                             TEST_VIEWS_SPREAD};
+    char text[8192];
     (void)state;
+    assert_int_equal(setenv("ACLGRAD_VERBOSE", "plan", 1), 0);
+    ag_config_reload();
     for (size_t i = 0; i < sizeof views / sizeof *views; ++i) {
         struct attention_case c = rope_case;
         struct attention_call apart, over;
@@ -242,7 +245,10 @@ static void outputs_over_their_inputs(void **state)
         over.args.dk = over.k.handle;
         over.args.dk_rope = over.kr.handle;
         over.args.dv = over.v.handle;
+        const struct test_stderr kept = test_stderr_begin();
         attention_call_run(&over);
+        test_stderr_end(kept, text, sizeof text);
+        assert_non_null(strstr(text, "outputs-overlap-inputs:staged"));
         assert_true(over.workspace_size > apart.workspace_size);
         test_assert_same_bits("dq over query", &apart.dq, &over.q);
         test_assert_same_bits("dqRope over queryRope", &apart.dqr, &over.qr);
@@ -252,6 +258,8 @@ static void outputs_over_their_inputs(void **state)
         attention_call_destroy(&apart);
         attention_call_destroy(&over);
     }
+    unsetenv("ACLGRAD_VERBOSE");
+    ag_config_reload();
 }
 
 /* --- what counts as absent ------------------------------------------------------------------------------- */

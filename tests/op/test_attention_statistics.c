@@ -286,6 +286,14 @@ static void run_and_read_stderr(struct attention_call *call, char *text, size_t 
 
 static void bad_statistics_are_reported(void **state)
 {
+    const struct attention_case blind = {.dtype = AG_FLOAT,
+                                         .n1 = 2,
+                                         .d = 8,
+                                         .q_ends = {4, 9},
+                                         .pre = 9,
+                                         .next = 9,
+                                         .mask_shape = TEST_MASK_SS,
+                                         .mask_bytes = TEST_MASK_HOLES};
     const struct attention_case c = {.dtype = AG_FLOAT, .n1 = 2, .d = 8, .q_ends = {1, 3}, .kv_ends = {9, 30}};
     struct attention_call call;
     char text[4096];
@@ -308,6 +316,14 @@ static void bad_statistics_are_reported(void **state)
     attention_call_store_statistics(&call, AG_SOFTMAX_TND);
     run_and_read_stderr(&call, text, sizeof text);
     assert_non_null(strstr(text, "the order that fits all: none"));
+    attention_call_destroy(&call);
+    attention_call_create(&call, &blind);
+    for (int k = 0; k < 4; ++k) { /* row 2 of each sequence and head sees nothing: its statistics say nothing */
+        static const int64_t rows[] = {2, 6, 10, 15};
+        test_tensor_set(&call.max, rows[k] * 8, NAN);
+    }
+    run_and_read_stderr(&call, text, sizeof text);
+    assert_null(strstr(text, "inconsistent"));
     unsetenv("ACLGRAD_DEBUG");
     force_layout("auto");
     assert_int_equal(aclrtResetDevice(0), 0);

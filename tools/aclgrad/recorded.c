@@ -510,7 +510,12 @@ static bool apply_view(const char *name, const json_t *view, struct tensor *stor
         return cli_fail(CLI_IO, "views: '%s' wants shape, strides and offset, at most 8 numbers >= 0", name);
     }
     const int64_t last = last_element(rank, dims, strides, offset);
-    if (last == -2 || last >= storage->elems) {
+    if (last == -2) {
+        snprintf(call->damage, sizeof call->damage,
+                 "%s: the view leaves its storage: the number of its last element does not fit 64 bits", name);
+        return true;
+    }
+    if (last >= storage->elems) {
         snprintf(call->damage, sizeof call->damage,
                  "%s: the view leaves its storage: its last element is number %" PRId64 ", the storage has %" PRId64,
                  name, last, storage->elems);
