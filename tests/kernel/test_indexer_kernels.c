@@ -4,6 +4,7 @@
  * that every result is exact whatever the order of the additions. */
 #include "support/support.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -349,11 +350,80 @@ static void test_rounding(void **state)
     }
 }
 
+/* The forward's scores: heads and keys around the steps, products up to a whole vector and no further. */
+static void check_weigh(const struct ag_kernels *kernels, struct test_random *random, int64_t heads, int64_t keys)
+{
+    const int64_t vector = kernels->panel[AG_PANEL_F32].vector, whole = round_up(keys, vector);
+    const int64_t stride = whole + 3, last = (heads - 1) * stride + whole;
+    struct test_buffer products = whole_numbers(random, heads ? last : 0, last);
+    struct test_buffer weights = whole_numbers(random, heads, heads), scores = words(whole);
+    const struct ag_indexer_weigh weigh = {.products = products.data,
+                                           .weights = weights.data,
+                                           .scores = scores.data,
+                                           .product_stride = stride,
+                                           .heads = heads,
+                                           .keys = keys};
+    kernels->indexer_weigh(&weigh);
+    for (int64_t t = 0; t < keys; ++t) {
+        float sum = 0;
+        for (int64_t h = 0; h < heads; ++h) {
+            const float product = float_at(&products, h * stride + t);
+            sum += float_at(&weights, h) * (product > 0 ? product : 0);
+        }
+        if (float_at(&scores, t) != sum) {
+            fail_msg("%s: %lld heads, key %lld of %lld: %g, want %g", ag_isa_name(kernels->isa), (long long)heads,
+                     (long long)t, (long long)keys, (double)float_at(&scores, t), (double)sum);
+        }
+    }
+    test_buffer_destroy(&products);
+    test_buffer_destroy(&weights);
+    test_buffer_destroy(&scores);
+}
+
+static void test_weigh(void **state)
+{
+    static const int64_t key_counts[] = {0, 1, 7, 8, 9, 15, 16, 31, 33, 63, 64, 65, 127, 129, 200};
+    struct test_random random = test_random_seed(5);
+    (void)state;
+    TEST_EACH_ISA (isa) {
+        for (size_t k = 0; k < sizeof key_counts / sizeof *key_counts; ++k) {
+            for (size_t h = 0; h < sizeof head_counts / sizeof *head_counts; ++h) {
+                check_weigh(ag_kernels_for(isa), &random, head_counts[h], key_counts[k]);
+            }
+        }
+    }
+}
+
+/* A NaN product is a NaN score, of its key alone; infinity goes where IEEE arithmetic takes it. */
+static void test_weigh_specials(void **state)
+{
+    (void)state;
+    TEST_EACH_ISA (isa) {
+        float products[2][64] = {{0}}, weights[2] = {1, -1}, scores[64];
+        products[0][3] = (float)NAN;
+        products[1][20] = (float)INFINITY;
+        products[0][20] = 5;
+        products[0][21] = -(float)INFINITY;
+        const struct ag_indexer_weigh weigh = {.products = products[0],
+                                               .weights = weights,
+                                               .scores = scores,
+                                               .product_stride = 64,
+                                               .heads = 2,
+                                               .keys = 64};
+        ag_kernels_for(isa)->indexer_weigh(&weigh);
+        for (int t = 0; t < 64; ++t) {
+            assert_true(t == 3 ? isnan(scores[t]) : t == 20 ? scores[t] == -INFINITY : scores[t] == 0);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_loops),
         cmocka_unit_test(test_rounding),
+        cmocka_unit_test(test_weigh),
+        cmocka_unit_test(test_weigh_specials),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
