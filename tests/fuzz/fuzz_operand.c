@@ -476,11 +476,16 @@ static bool meets_itself(const struct fuzz_operand *o, int64_t elems)
 
 int64_t fuzz_compared_elements;
 
+int64_t fuzz_comparable(const struct fuzz_call *call, const struct fuzz_operand *operand)
+{
+    const int64_t elems = operand && operand->handle && !call->is_wild ? small_elems(operand) : 0;
+    return elems > 0 && meets_itself(operand, elems) ? 0 : elems;
+}
+
 void fuzz_compare(const struct fuzz_call *call, const char *name, const struct fuzz_operand *operand,
                   const double *want, const double *bound)
 {
-    int64_t elems = operand && operand->handle && !call->is_wild ? small_elems(operand) : 0;
-    elems = elems > 0 && meets_itself(operand, elems) ? 0 : elems;
+    const int64_t elems = fuzz_comparable(call, operand);
     for (int64_t at = 0; at < elems; ++at) {
         const double got = value_of(operand, at);
         const bool is_same = got == want[at] || (isnan(got) && isnan(want[at]));

@@ -77,6 +77,10 @@ bool fuzz_phase2_run(struct fuzz_call *call, fuzz_phase2 *phase2);
 void fuzz_compare(const struct fuzz_call *call, const char *name, const struct fuzz_operand *operand,
                   const double *want, const double *bound);
 
+/* Elements of an operand that can be held against a definition: none where it is absent, where values have no bounds, and
+ * where two elements lie at one place. */
+int64_t fuzz_comparable(const struct fuzz_call *call, const struct fuzz_operand *operand);
+
 /* count doubles (at least 1); the caller frees. */
 double *fuzz_doubles(int64_t count);
 
