@@ -11,7 +11,7 @@ import zlib
 
 import numpy
 
-NUMPY_TYPES = {"f16": numpy.float16, "f32": numpy.float32, "f64": numpy.float64, "i32": numpy.int32,
+NUMPY_TYPES = {"f16": numpy.float16, "f32": numpy.float32, "f64": numpy.float64, "i32": numpy.int32, "i64": numpy.int64,
                "u8": numpy.uint8, "bool": numpy.bool_}
 
 

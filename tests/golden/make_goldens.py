@@ -17,11 +17,13 @@ import attention_forward_goldens
 import attention_goldens
 import indexer_forward_goldens
 import indexer_goldens
+import moe_companions_goldens
 import moe_goldens
 
 
 def remove_old(folder):
-    for operator in ("attention", "attention_forward", "indexer", "moe", "indexer_forward"):
+    for operator in ("attention", "attention_forward", "indexer", "moe", "indexer_forward", "moe_permute",
+                     "moe_permute_grad", "moe_unpermute", "moe_unpermute_grad"):
         directory = os.path.join(folder, operator)
         for name in os.listdir(directory) if os.path.isdir(directory) else []:
             if name.endswith(".npz"):
@@ -33,7 +35,8 @@ def main():
     torch.set_num_threads(1)
     remove_old(folder)
     lines = []
-    for module in (attention_goldens, attention_forward_goldens, indexer_goldens, moe_goldens, indexer_forward_goldens):
+    for module in (attention_goldens, attention_forward_goldens, indexer_goldens, moe_goldens, indexer_forward_goldens,
+                   moe_companions_goldens):
         for golden in module.goldens():
             golden.write(folder)
             lines.append(f"{golden.name:40} {golden.about}\n")

@@ -105,15 +105,23 @@ void release_companion(struct checked_companion *checked)
 
 /* --- outputs --------------------------------------------------------------------------------------------- */
 
-/* The rows that a permute fills: those of the window that numOutTokens leaves. */
-static int64_t permuted_rows(const struct problem *p, int64_t slots)
+/* Rows of permuteTokensOut: rows, else those recorded, else those of the window that numOutTokens leaves. */
+static int64_t permuted_rows(const struct call *call, int64_t slots)
 {
+    const struct problem *p = &call->problem;
+    const struct tensor *recorded = tensor_set_find(&call->recorded, "permuteTokens");
     int64_t count;
     const int64_t *range = problem_list(p, "range", &count), number = problem_integer(p, "cut");
     const int64_t cut = number > 0 ? number : slots + (number < -slots ? -slots : number);
     const int64_t begin = count == 2 ? range[0] : 0, end = count == 2 ? range[1] : slots;
     const int64_t last = cut < end ? cut : end;
-    return problem_integer_or(p, "rows", last > begin ? (last < slots ? last : slots) - begin : 0);
+    if (problem_has(p, "rows")) {
+        return problem_integer(p, "rows");
+    }
+    if (recorded && recorded->rank == 2) {
+        return recorded->dims[0];
+    }
+    return last > begin ? (last < slots ? last : slots) - begin : 0;
 }
 
 static bool make_permute_outputs(const struct call *call, struct tensor_set *outputs)
@@ -124,7 +132,7 @@ static bool make_permute_outputs(const struct call *call, struct tensor_set *out
     if (!tokens || tokens->rank != 2 || !indices) {
         return cli_fail(CLI_USAGE, "moe_permute: tokens or indices are missing, or tokens are no matrix");
     }
-    const int64_t rows = permuted_rows(&call->problem, indices->elems);
+    const int64_t rows = permuted_rows(call, indices->elems);
     const int64_t dims[2] = {rows > 0 ? rows : 0, tokens->dims[1]};
     return tensor_set_create(outputs, "permuteTokens", tokens->dtype, 2, dims) &&
            tensor_set_create(outputs, "sortedIndices", AG_INT32, 1, &indices->elems) &&
