@@ -298,7 +298,7 @@ for name, content in MSPROBE.items():
 # --- operators and run time: the choices are the engines' to find; here is any start
 
 RANDOM = random.Random(1)
-for target in ("attention", "indexer", "moe", "runtime"):
+for target in ("attention", "indexer", "moe", "runtime", "forward_attention"):
     for number in range(6):
         seed(target, f"sound_{number}", bytes([0]) + RANDOM.randbytes(90))
         seed(target, f"damaged_{number}", bytes([1]) + RANDOM.randbytes(90))

@@ -30,6 +30,7 @@ GROUPS = {
     "moe": re.compile(r"/test_(moe|sweep_moe)"),
     "indexer": re.compile(r"/test_(indexer|sweep_indexer)"),
     "attention": re.compile(r"/test_(attention|sweep_attention)"),
+    "forward": re.compile(r"/test_(attention_forward|attention_differences|attention_statistics|softmax)"),
     "base": re.compile(r"^unit/|^kernel/test_(exp|row|panel)|^api/test_acl_|^long/test_(stress|allocation)"),
 }
 
