@@ -402,8 +402,9 @@ static void set_up(struct job *job, const struct attention_forward_plan *plan, v
 /* As in the gradient: products read whole vectors of value rows. */
 static void clear_padding(const struct job *job)
 {
-    for (int i = 0; i < job->base->lanes && job->base->has_padding; ++i) {
-        memset(job->workspace.lanes[i].value_depth.words, 0,
+    const struct attention_forward_lane *lanes = job->workspace.lanes;
+    for (int i = 0; lanes && job->base->has_padding && i < job->base->lanes; ++i) {
+        memset(lanes[i].value_depth.words, 0,
                ATTENTION_FORWARD_KEYS * (size_t)job->base->value_stride * sizeof(uint32_t));
     }
 }
