@@ -70,12 +70,6 @@ static const struct alias tensor_aliases[] = {{PROBLEM_ATTENTION, "q", "query"},
                                               {PROBLEM_MOE, "gradunpermutedtokens", "unpermutedTokensGrad"},
                                               {PROBLEM_MOE, "gradpermutedtokens", "permutedTokensGrad"},
                                               {PROBLEM_MOE, "gradprobs", "probsGrad"}};
-/* The forward's recordings have the scalars of the gradient's. */
-static enum problem_operator scalars_of(enum problem_operator op)
-{
-    return op == PROBLEM_ATTENTION_FORWARD ? PROBLEM_ATTENTION : op;
-}
-
 enum { TENSOR_ALIASES = sizeof tensor_aliases / sizeof *tensor_aliases };
 
 static const struct alias scalar_aliases[] = {{PROBLEM_ATTENTION, "actualseqqlen", "qends"},
@@ -106,6 +100,7 @@ static const struct alias scalar_aliases[] = {{PROBLEM_ATTENTION, "actualseqqlen
                                               {PROBLEM_ATTENTION, "genmaskparallel", NULL},
                                               {PROBLEM_ATTENTION, "sync", NULL},
                                               {PROBLEM_ATTENTION, "softmaxlayout", NULL},
+                                              {PROBLEM_ATTENTION_FORWARD, "softmaxoutlayout", "order"},
                                               {PROBLEM_INDEXER, "inputlayout", "layout"},
                                               {PROBLEM_INDEXER, "layout", "layout"},
                                               {PROBLEM_INDEXER, "layoutquery", "layout"},
@@ -149,6 +144,12 @@ static const struct alias scalar_aliases[] = {{PROBLEM_ATTENTION, "actualseqqlen
                                               {PROBLEM_MOE_UNPERMUTE_GRAD, "restoreshape", NULL}};
 enum { SCALAR_ALIASES = sizeof scalar_aliases / sizeof *scalar_aliases };
 
+/* The forward's recordings have the scalars of the gradient's, and one more. */
+static bool is_scalar_of(const struct alias *alias, enum problem_operator op)
+{
+    return alias->op == op || (op == PROBLEM_ATTENTION_FORWARD && alias->op == PROBLEM_ATTENTION);
+}
+
 static const char *find_name(const char *const *names, const char *normal)
 {
     char candidate[NAME_BYTES];
@@ -180,7 +181,7 @@ const char *canonical_scalar(enum problem_operator op, const char *name)
     char normal[NAME_BYTES];
     normalise(name, normal);
     for (int i = 0; i < SCALAR_ALIASES; ++i) {
-        if (scalar_aliases[i].op == scalars_of(op) && strcmp(scalar_aliases[i].name, normal) == 0) {
+        if (is_scalar_of(&scalar_aliases[i], op) && strcmp(scalar_aliases[i].name, normal) == 0) {
             return scalar_aliases[i].meaning;
         }
     }
@@ -193,7 +194,7 @@ static const char *nearest_scalar(enum problem_operator op, const char *name)
     char normal[NAME_BYTES];
     int count = 0;
     for (int i = 0; i < SCALAR_ALIASES; ++i) {
-        if (scalar_aliases[i].op == scalars_of(op)) {
+        if (is_scalar_of(&scalar_aliases[i], op)) {
             names[count++] = scalar_aliases[i].name;
         }
     }
@@ -251,6 +252,9 @@ static bool set_text(struct call *call, const char *name, const char *key, const
 {
     char lower[NAME_BYTES];
     normalise(text, lower);
+    if (strcmp(key, "order") == 0) { /* softmaxOutLayout */
+        snprintf(lower, sizeof lower, "%s", !*lower ? "cann" : strcmp(lower, "sameasinput") == 0 ? "tnd" : text);
+    }
     return problem_set(&call->problem, key, lower) || cli_fail_in("argument '%s'", name);
 }
 
@@ -680,6 +684,10 @@ static void write_attention(const struct problem *p, json_t *to)
     json_object_set_new(to, "keepProb", json_real(problem_real_or(p, "keepprob", 1)));
     json_object_set_new(to, "inputLayout",
                         json_string(problem_is(p, "layout", "tnd") ? "TND" : problem_word(p, "layout")));
+    if (p->op == PROBLEM_ATTENTION_FORWARD) {
+        json_object_set_new(to, "softmaxOutLayout",
+                            json_string(problem_is(p, "order", "tnd") ? "same_as_input" : ""));
+    }
 }
 
 /* The arguments that each of the mixture-of-experts family has. */
@@ -721,7 +729,7 @@ char *recorded_notes(const struct call *call)
 {
     const struct problem *p = &call->problem;
     json_t *arguments = json_object();
-    if (scalars_of(p->op) == PROBLEM_ATTENTION) {
+    if (p->op == PROBLEM_ATTENTION || p->op == PROBLEM_ATTENTION_FORWARD) {
         write_attention(p, arguments);
     } else if (problem_is_moe(p)) {
         write_moe(call, arguments);
