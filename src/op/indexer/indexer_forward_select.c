@@ -8,14 +8,13 @@
 
 #define SIGN 0x80000000u
 
-/* Unsigned numbers in the order of the scores, NaN below all. */
+/* Unsigned numbers in the order of the scores, NaN below all. Without branches: signs are as good as random. */
 static inline uint32_t rank_of(float score)
 {
     const uint32_t bits = ag_bits_of_float(score + 0.0f); /* -0 becomes 0: they are equal */
-    if (score != score) {
-        return 0;
-    }
-    return bits & SIGN ? ~bits : bits | SIGN;
+    const uint32_t rank = bits ^ ((0u - bits / SIGN) | SIGN);
+    const uint32_t is_number = score == score;
+    return rank & (0u - is_number);
 }
 
 float indexer_score_of(uint32_t rank)
