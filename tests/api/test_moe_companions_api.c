@@ -433,6 +433,27 @@ static void overlaps_are_found_in_phase_2(void **state)
     }
 }
 
+/* Outputs and inputs that move after phase 1: the new places count, the old ones stay as they are. */
+static void tensors_may_move_between_the_phases(void **state)
+{
+    (void)state;
+    for (int op = 0; op < OPS; ++op) {
+        struct call call = make_call((enum op)op), moved = make_call((enum op)op);
+        companion_require_success(phase1(&call), "phase 1");
+        for (int at = 0; at < calls[op].count; ++at) {
+            assert_int_equal(
+                aclSetTensorAddr(call.executor, (size_t)at, call.tensors[at].handle, moved.tensors[at].view.data), 0);
+        }
+        companion_run_phase2(phases2[op], call.workspace_size, call.executor);
+        for (int at = calls[op].first_output; at < calls[op].count; ++at) {
+            assert_true(has_bytes(&call.tensors[at], 0xff));
+            assert_false(has_bytes(&moved.tensors[at], 0xff));
+        }
+        destroy_call(&call);
+        destroy_call(&moved);
+    }
+}
+
 static void operators_do_not_run_each_others_executors(void **state)
 {
     (void)state;
@@ -554,6 +575,7 @@ int main(void)
         cmocka_unit_test(outputs_are_dense_and_alone),
         cmocka_unit_test(formats_are_plain),
         cmocka_unit_test(overlaps_are_found_in_phase_2),
+        cmocka_unit_test(tensors_may_move_between_the_phases),
         cmocka_unit_test(operators_do_not_run_each_others_executors),
         cmocka_unit_test(probs_are_optional),
         cmocka_unit_test(a_rank_without_tokens_is_normal),

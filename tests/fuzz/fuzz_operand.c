@@ -448,6 +448,11 @@ bool fuzz_phase2_run(struct fuzz_call *call, fuzz_phase2 *phase2)
 
 static double value_of(const struct fuzz_operand *o, int64_t at)
 {
+    if (o->view.dtype == AG_INT32) {
+        int32_t value;
+        memcpy(&value, element(o, at), sizeof value);
+        return value;
+    }
     return ag_elem_load(ag_elem_of(o->view.dtype), element(o, at), 0);
 }
 

@@ -24,7 +24,7 @@ afl) build=build-fuzz-afl preset=fuzz-afl ;;
     exit 2
     ;;
 esac
-[ "$#" != 0 ] || set -- problem npy npz safetensors raw recorded msprobe runtime moe indexer indexer_forward attention forward_attention
+[ "$#" != 0 ] || set -- problem npy npz safetensors raw recorded msprobe runtime moe moe_companions indexer indexer_forward attention forward_attention
 export AFL_QUIET=1 AFL_SKIP_CPUFREQ=1 AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES=1 AFL_NO_AFFINITY=1 AFL_NO_UI=1
 
 # shellcheck disable=SC2046 # one word per target

@@ -134,6 +134,48 @@ static void streamed_outputs_are_complete(void **state)
     unpermute_test_destroy(&unpermute);
 }
 
+/* --- numOutTokens ---------------------------------------------------------------------------------------- */
+
+/* Six slots, H = 1, slot i holds i + 1 and stands at position i: rows of the window [begin, end) that the cut leaves. */
+static void a_cut_leaves_the_first_positions(void **state)
+{
+    static const struct {
+        int64_t cut, begin, end;
+        double rows[6];
+    } cases[] = {
+        {0, 0, 6, {1, 2, 3, 4, 5, 6}},
+        {4, 0, 6, {1, 2, 3, 4, 0, 0}},
+        {9, 0, 6, {1, 2, 3, 4, 5, 6}},
+        {-1, 0, 6, {1, 2, 3, 4, 5, 0}},
+        {-6, 0, 6, {0}},
+        {-9, 0, 6, {0}},
+        {4, 2, 6, {3, 4, 0, 0}},
+        {2, 2, 6, {0}},
+        {1, 2, 6, {0}},
+        {-3, 1, 4, {2, 3, 0}},
+        {INT64_MIN, 0, 6, {0}},
+        {INT64_MAX, 3, 5, {4, 5}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+        struct test_random random = test_random_seed(1);
+        struct companion_shape shape = companion_shape_of(AG_FLOAT, AG_FLOAT, 6, 1, 1);
+        companion_set_window(&shape, cases[i].begin, cases[i].end);
+        shape.cut = cases[i].cut;
+        struct permute_test test = permute_test_create(&shape, 1, &random);
+        for (int64_t slot = 0; slot < 6; ++slot) {
+            test_tensor_set(&test.tokens, slot, (double)slot + 1);
+            test_tensor_set(&test.probs, slot, (double)slot + 1);
+        }
+        permute_test_run(&test);
+        for (int64_t row = 0; row < shape.rows; ++row) {
+            assert_true(test_tensor_get(&test.permuted, row) == cases[i].rows[row]);
+            assert_true(test_tensor_get(&test.permuted_probs, row) == cases[i].rows[row]);
+        }
+        permute_test_destroy(&test);
+    }
+}
+
 /* --- experts of any number ------------------------------------------------------------------------------- */
 
 /* The sort takes a further round for every twelve bits in which the experts differ. */
@@ -318,6 +360,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_window_and_size),
         cmocka_unit_test(streamed_outputs_are_complete),
+        cmocka_unit_test(a_cut_leaves_the_first_positions),
         cmocka_unit_test(experts_are_any_numbers),
         cmocka_unit_test(experts_differ_in_every_digit),
         cmocka_unit_test(one_expert_per_token_needs_no_second_dim),
