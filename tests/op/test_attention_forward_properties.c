@@ -388,6 +388,25 @@ static void the_output_may_lie_on_the_query(void **state)
     }
 }
 
+/* Every item reads all values: none may be gone when the last one does. Statistics on the keys besides. */
+static void the_outputs_may_lie_on_keys_and_values(void **state)
+{
+    const struct attention_case c = {.dtype = AG_FLOAT, .n1 = 2, .n2 = 2, .d = 8, .q_ends = {700}};
+    struct attention_call apart, same;
+    (void)state;
+    create(&apart, c);
+    create(&same, c);
+    attention_forward_run(&apart);
+    same.args.attention_in = same.v.handle;
+    same.args.softmax_sum = same.k.handle;
+    attention_forward_run(&same);
+    test_assert_same_bits("attentionOut", &apart.out, &same.v);
+    test_assert_same_bits("softmaxSum", &apart.sum, &same.k);
+    test_assert_same_bits("softmaxMax", &apart.max, &same.max);
+    attention_call_destroy(&apart);
+    attention_call_destroy(&same);
+}
+
 static void the_workspace_does_not_grow_with_the_keys(void **state)
 {
     uint64_t bytes[2];
@@ -497,6 +516,7 @@ int main(void)
         cmocka_unit_test(large_scores),
         cmocka_unit_test(scales),
         cmocka_unit_test(the_output_may_lie_on_the_query),
+        cmocka_unit_test(the_outputs_may_lie_on_keys_and_values),
         cmocka_unit_test(the_workspace_does_not_grow_with_the_keys),
         cmocka_unit_test(the_gradient_reads_what_was_written),
     };

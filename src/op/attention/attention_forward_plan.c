@@ -156,6 +156,7 @@ ag_status attention_forward_make_plan(const struct attention_problem *problem, s
         return AG_OK;
     }
     plan->base.panel = plan->base.kernels->panel_of[problem->elem];
+    plan->block_rows = plan->base.panel == AG_PANEL_F32 ? ATTENTION_FORWARD_FLOAT_ROWS : ATTENTION_FORWARD_BLOCK_ROWS;
     attention_set_sizes(&plan->base);
     find_works(plan);
     plan->base.query_gap_count = attention_find_gaps(&plan->base, false, NULL);

@@ -15,9 +15,11 @@
 #include "op/attention/attention_run.h"
 
 enum {
-    ATTENTION_FORWARD_ROWS = 512,      /* rows of an item, over its heads: packing keys then costs 1 to 2 percent */
-    ATTENTION_FORWARD_KEYS = 256,      /* keys packed at a time, a multiple of every table's panel */
-    ATTENTION_FORWARD_BLOCK_ROWS = 48, /* rows whose scores exist at a time; a multiple of every table's microtile */
+    ATTENTION_FORWARD_ROWS = 512, /* rows of an item, over its heads: packing keys then costs 1 to 2 percent */
+    ATTENTION_FORWARD_KEYS = 256, /* keys packed at a time, a multiple of every table's panel */
+    ATTENTION_FORWARD_BLOCK_ROWS =
+        48, /* rows whose scores exist at a time, at most: whole tiles where there are such */
+    ATTENTION_FORWARD_FLOAT_ROWS = 24, /* and as float panels: less is computed beyond the edges of intervals */
     ATTENTION_FORWARD_STRIDE = ATTENTION_FORWARD_KEYS + 16 /* floats between rows of scores: not a power of two */
 };
 
@@ -33,6 +35,7 @@ struct attention_forward_work {
 struct attention_forward_plan {
     struct attention_plan base; /* problem, kernels, sizes, gaps of query rows; its own works stay empty */
     int64_t item_rows;          /* of the largest item, over its heads */
+    int64_t block_rows;
     int64_t work_count;
     struct attention_forward_work *works; /* the costliest items first */
 };

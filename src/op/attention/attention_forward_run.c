@@ -239,10 +239,10 @@ static void multiply_values(const struct item *item, const struct block *block)
     panel->multiply(&m);
 }
 
-/* Rows [row, row + ATTENTION_FORWARD_BLOCK_ROWS) of one head against what they see of the tile. */
+/* Rows [row, row + plan->block_rows) of one head against what they see of the tile. */
 static void run_block(const struct item *item, int64_t head, int64_t row, struct attention_columns tile)
 {
-    struct block block = {.head = head, .row = row, .rows = smaller(ATTENTION_FORWARD_BLOCK_ROWS, item->rows - row)};
+    struct block block = {.head = head, .row = row, .rows = smaller(item->job->plan->block_rows, item->rows - row)};
     const int64_t first = item->begin + row;
     block.keys = common(attention_columns_of_rows(item->sequence, first, first + block.rows), tile);
     if (block.keys.begin == block.keys.end) {
@@ -330,7 +330,7 @@ static void run_item(void *context, int64_t index, int lane)
         const struct attention_columns tile = {key, smaller(key + ATTENTION_FORWARD_KEYS, seen.end)};
         pack_keys(&item, tile);
         for (int64_t head = 0; head < item.heads; ++head) {
-            for (int64_t row = 0; row < item.rows; row += ATTENTION_FORWARD_BLOCK_ROWS) {
+            for (int64_t row = 0; row < item.rows; row += job->plan->block_rows) {
                 run_block(&item, head, row, tile);
             }
         }
