@@ -471,7 +471,7 @@ static void the_gradient_reads_what_was_written(void **state)
         {.n1 = 4,
          .n2 = 2,
          .d = 16,
-         .q_ends = {5, 30, 64},
+         .q_ends = {5, 30, 170},
          .has_sink = true,
          .mode = 2,
          .mask_shape = TEST_MASK_COMPRESSED},
