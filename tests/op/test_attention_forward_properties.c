@@ -502,6 +502,28 @@ static void the_gradient_reads_what_was_written(void **state)
     }
 }
 
+/* Statistics in another order, a sink among them, are recognised by themselves. */
+static void the_probe_counts_the_sink(void **state)
+{
+    static const enum ag_softmax_layout layouts[] = {AG_SOFTMAX_CANN, AG_SOFTMAX_TND, AG_SOFTMAX_NTD};
+    (void)state;
+    for (size_t i = 0; i < COUNT(layouts); ++i) {
+        const struct attention_case c = {.dtype = AG_FLOAT,
+                                         .n1 = 3,
+                                         .n2 = 1,
+                                         .d = 16,
+                                         .q_ends = {4, 30},
+                                         .has_sink = true,
+                                         .layout = layouts[i],
+                                         .mode = 3,
+                                         .mask_shape = TEST_MASK_COMPRESSED};
+        struct attention_call call;
+        attention_call_create(&call, &c);
+        attention_call_verify(&call);
+        attention_call_destroy(&call);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -519,6 +541,7 @@ int main(void)
         cmocka_unit_test(the_outputs_may_lie_on_keys_and_values),
         cmocka_unit_test(the_workspace_does_not_grow_with_the_keys),
         cmocka_unit_test(the_gradient_reads_what_was_written),
+        cmocka_unit_test(the_probe_counts_the_sink),
     };
     test_configure(1, ag_config_get().isa, AG_LIMITS_EXTENDED);
     return cmocka_run_group_tests(tests, NULL, NULL);
