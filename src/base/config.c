@@ -12,6 +12,7 @@
 static bool is_loaded;
 static struct ag_config current;
 static char problem[256]; /* what is wrong with the environment; empty when nothing is */
+static double least_shared_work = 4e6;
 
 /* --- the default thread count ------------------------------------------------------------------------- */
 
@@ -211,6 +212,21 @@ void ag_config_set_limits(enum ag_limits limits)
     lock_loaded();
     current.limits = limits;
     ag_unlock(AG_LOCK_CONFIG);
+}
+
+int ag_config_lanes(const struct ag_config *config, double work)
+{
+    return work < least_shared_work ? 1 : config->threads;
+}
+
+const char *ag_config_lanes_reason(double work)
+{
+    return work < least_shared_work ? "little-work" : "threads";
+}
+
+void ag_config_set_least_shared_work(double work)
+{
+    least_shared_work = work;
 }
 
 void ag_config_reload(void)

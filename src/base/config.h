@@ -36,6 +36,18 @@ void ag_config_set_threads(int threads);
 void ag_config_set_isa(enum ag_isa isa);
 void ag_config_set_limits(enum ag_limits limits);
 
+/* The lanes for so many floating-point operations: all threads, or one for a problem so small (some 50 microseconds) that
+ * waking the others takes longer, on a busy machine much longer. It is a constant, so the choice hangs on the problem alone.
+ * Work that moves memory counts AG_WORK_PER_BYTE operations a byte. */
+enum { AG_WORK_PER_BYTE = 8 };
+int ag_config_lanes(const struct ag_config *config, double work);
+
+/* The name of the reason for `lanes`, as plans are printed. */
+const char *ag_config_lanes_reason(double work);
+
+/* Problems of less work are for one thread. For tests only, which share out the smallest: 0. */
+void ag_config_set_least_shared_work(double work);
+
 /* Forgets the overrides and reads the environment again: for tests only. */
 void ag_config_reload(void);
 

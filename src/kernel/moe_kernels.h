@@ -31,6 +31,9 @@ struct ag_moe_sum {
 };
 
 struct ag_moe_kernels {
+    /* scale_dot is faster with `streams` where its outputs do not fit the caches. */
+    bool streams_products;
+
     /* Indexed by the element type of the three rows. (The type of probs never enters an inner loop: a weight is widened
      * once per row by the caller.) Equals, with one rounding of the product to float and one to the element type,
      *

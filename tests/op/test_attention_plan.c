@@ -303,7 +303,8 @@ static void workspace_is_linear_in_the_tokens(void **state)
             const struct shape one_head = {1, 1, 128, 64, 128, (enum ag_elem)elem};
             const uint64_t packed = workspace_per_thread(&one_head, pack, COUNT);
             assert_true(packed <= 64 * MIB);
-            assert_true(packed <= workspace_per_thread(&one_head, &pack[COUNT - 1], 1));
+            /* The pack needs sums for a key of its own too: the long sequence has its sums per split. */
+            assert_true(packed <= workspace_per_thread(&one_head, &pack[COUNT - 1], 1) + 4096);
         }
     }
     test_configure(1, ag_cpu_best_isa(), AG_LIMITS_DOCUMENTED);
@@ -334,12 +335,53 @@ static void workspace_of_a_very_long_sequence(void **state)
     }
 }
 
+/* One key head must keep several threads busy, and its partial sums within bounds, however long it is. */
+static void a_long_sequence_of_one_head_is_split(void **state)
+{
+    static const struct {
+        int64_t length, splits;
+    } want[] = {{2048, 5}, {16384, 8}, {32768, 8}, {65536, 5}, {131072, 2}};
+    const struct shape one_head = {1, 1, 128, 0, 128, AG_ELEM_BF16};
+    (void)state;
+    for (size_t i = 0; i < sizeof want / sizeof *want; ++i) {
+        const struct attention_sequence sequence =
+            one_sequence(want[i].length, want[i].length, MODE_CAUSAL_RIGHT, 0, 0);
+        struct adopted adopted = adopt_one(&one_head, &sequence);
+        assert_int_equal(adopted.plan.tables.works[0].splits, want[i].splits);
+        assert_int_equal(adopted.plan.wave_count, 1);
+        assert_true(adopted.plan.workspace_bytes <= 512 * MIB);
+        free(adopted.tables);
+    }
+}
+
+/* --- lanes ----------------------------------------------------------------------------------------------- */
+
+/* The smallest problem that is shared out is found by its work: pairs * (6 D + 4 Dv) * heads. */
+static void little_work_is_for_one_lane(void **state)
+{
+    const struct shape two_heads = {2, 2, 64, 0, 64, AG_ELEM_F32};
+    char text[1024];
+    (void)state;
+    test_configure(7, ag_cpu_best_isa(), AG_LIMITS_DOCUMENTED);
+    ag_config_set_least_shared_work(64 * 64 * 640 * 2);
+    for (int64_t length = 63; length <= 64; ++length) {
+        const struct attention_sequence sequence = one_sequence(length, length, MODE_ALL, 0, 0);
+        struct adopted adopted = adopt_one(&two_heads, &sequence);
+        attention_describe_plan(&adopted.plan, text, sizeof text);
+        assert_int_equal(adopted.plan.lanes, length == 64 ? 2 : 1);
+        assert_non_null(strstr(text, length == 64 ? " lanes_because=threads " : " lanes_because=little-work "));
+        free(adopted.tables);
+    }
+    ag_config_set_least_shared_work(0);
+    test_configure(1, ag_cpu_best_isa(), AG_LIMITS_DOCUMENTED);
+}
+
 /* --- what `explain` shows ------------------------------------------------------------------------------- */
 
 static void plan_describes_itself(void **state)
 {
     const struct attention_sequence sequence = one_sequence(512, 512, MODE_CAUSAL_LEFT, 0, 0);
-    char text[512];
+    char text[1024];
     (void)state;
     test_configure(1, AG_ISA_SCALAR, AG_LIMITS_DOCUMENTED);
     struct adopted adopted = adopt_one(&layer, &sequence);
@@ -360,6 +402,8 @@ int main(void)
         cmocka_unit_test(key_tiles_cover_the_keys_once),
         cmocka_unit_test(splits_share_the_rows),
         cmocka_unit_test(splits_depend_on_the_sequence_alone),
+        cmocka_unit_test(a_long_sequence_of_one_head_is_split),
+        cmocka_unit_test(little_work_is_for_one_lane),
         cmocka_unit_test(items_are_numbered_longest_first),
         cmocka_unit_test(gaps_are_the_rows_without_work),
         cmocka_unit_test(workspace_is_linear_in_the_tokens),

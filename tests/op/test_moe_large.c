@@ -260,6 +260,7 @@ static void only_large_outputs_are_streamed(void **state)
     problem.out_rows = 17;
     assert_int_equal(moe_make_plan(&problem, &plan), 0);
     assert_true(plan.streams);
+    assert_int_equal(plan.streams_products, plan.kernels->streams_products);
 }
 
 int main(void)

@@ -160,7 +160,9 @@ ag_status attention_forward_make_plan(const struct attention_problem *problem, s
     attention_set_sizes(&plan->base);
     find_works(plan);
     plan->base.query_gap_count = attention_find_gaps(&plan->base, false, NULL);
-    plan->base.lanes = (int)larger(1, smaller(ag_config_get().threads, plan->base.item_count));
+    const struct ag_config config = ag_config_get();
+    plan->base.lanes =
+        (int)larger(1, smaller(ag_config_lanes(&config, attention_work_of(problem)), plan->base.item_count));
     return measure(plan);
 }
 
@@ -192,9 +194,10 @@ void attention_forward_describe_plan(const void *described, char *text, size_t b
     }
     snprintf(text, bytes,
              "elem=%s panel=%s kernels=%s rows=%d keys=%d sequences=%" PRId64 " items=%" PRId64
-             " lanes=%d workspace=%" PRIu64 " lane_bytes=%" PRIu64 " statistics=%s slow_because=%s",
+             " lanes=%d lanes_because=%s workspace=%" PRIu64 " lane_bytes=%" PRIu64 " statistics=%s slow_because=%s",
              attention_elem_name(base->problem.elem), base->panel == AG_PANEL_BF16 ? "bf16-pair" : "fp32",
              ag_isa_name(base->kernels->isa), ATTENTION_FORWARD_ROWS, ATTENTION_FORWARD_KEYS, plan->work_count,
-             base->item_count, base->lanes, base->workspace_bytes, base->lane_bytes,
-             attention_layout_name(base->problem.softmax_layout), attention_why_not_faster(base));
+             base->item_count, base->lanes, ag_config_lanes_reason(attention_work_of(&base->problem)),
+             base->workspace_bytes, base->lane_bytes, attention_layout_name(base->problem.softmax_layout),
+             attention_why_not_faster(base));
 }

@@ -21,12 +21,10 @@
 #include "op/attention/attention.h"
 
 enum {
-    ATTENTION_TILE = 256,       /* rows, and keys, of a tile: keys are packed, and work is skipped, by it */
-    ATTENTION_BLOCK_ROWS = 256, /* rows, and ... */
-    ATTENTION_BLOCK_KEYS = 128, /* ... keys whose P and dS exist at a time */
-    ATTENTION_SCORE_ROWS = 64,  /* rows whose scores exist before they become bf16 P and dS */
-    ATTENTION_STRIP = 64,       /* keys of a block that share one row range; a multiple of every table's panel */
-    ATTENTION_CHUNK = 2048      /* rows packed at a time: bounds the scratch of a long sequence */
+    ATTENTION_TILE = 256,      /* rows, and keys, of a tile: keys are packed, and work is skipped, by it */
+    ATTENTION_SCORE_ROWS = 64, /* rows whose scores exist before they become bf16 P and dS */
+    ATTENTION_STRIP = 64,      /* keys of a block that share one row range; a multiple of every table's panel */
+    ATTENTION_CHUNK = 2048     /* rows packed at a time: bounds the scratch of a long sequence */
 };
 
 /* One sequence with something to do. */
@@ -72,10 +70,12 @@ struct attention_plan {
     int64_t query_stride, value_stride;                      /* words from one packed row to the next */
     int64_t dim_cols, rope_cols, key_cols, value_cols;       /* key_cols: dim and rope joined */
     int64_t dim_panels, rope_panels, value_panels;
-    int64_t chunk_rows;  /* at most ATTENTION_CHUNK */
-    int64_t max_key_len; /* over the works */
-    bool has_depth;      /* operands of the sums over rows are packed apart; else the packed rows serve, and ... */
-    bool has_padding;    /* ... some rows of words do not end with a whole vector */
+    int64_t block_rows, block_keys; /* rows and keys whose P and dS exist at a time */
+    int64_t block_stride;           /* floats from one row of a block's scores to the next */
+    int64_t chunk_rows;             /* at most ATTENTION_CHUNK */
+    int64_t max_key_len;            /* over the works that are not split */
+    bool has_depth;   /* operands of the sums over rows are packed apart; else the packed rows serve, and ... */
+    bool has_padding; /* ... some rows of words do not end with a whole vector */
 
     int64_t work_count, wave_count, split_count; /* split_count: works with more than one split */
     int64_t query_gap_count, key_gap_count;
@@ -114,6 +114,9 @@ int64_t attention_find_gaps(const struct attention_plan *plan, bool is_key, stru
 /* For descriptions of plans: "bf16", and what a faster path would need, or "none". */
 const char *attention_elem_name(enum ag_elem elem);
 const char *attention_why_not_faster(const struct attention_plan *plan);
+
+/* Operations of the backward pass if every row saw every key of its sequence: for ag_config_lanes, so not exact. */
+double attention_work_of(const struct attention_problem *problem);
 
 /* --- tiles ---------------------------------------------------------------------------------------------- */
 

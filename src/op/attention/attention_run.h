@@ -15,10 +15,6 @@
 #include "kernel/kernel.h"
 #include "op/attention/attention_plan.h"
 
-/* Floats from one row of a block's scores to the next: some more than the block has keys, so that the rows of
- * one key do not all fall into the same sets of the first-level cache. */
-enum { ATTENTION_SCORE_STRIDE = ATTENTION_BLOCK_KEYS + 16 };
-
 /* Packed rows as ag_multiply's `a`: the operand of sums over these rows. Where a word is one element the rows themselves
  * serve; else rows are paired, and packed apart. */
 struct attention_depth {
@@ -43,10 +39,10 @@ struct attention_lane {
     /* a block of scores */
     float *score, *dprob; /* [score_rows][score_stride] */
     int64_t score_rows, score_stride;
-    uint32_t *p_depth, *ds_depth;      /* AG_PANEL_BF16: [ATTENTION_BLOCK_ROWS / 2][ATTENTION_SCORE_STRIDE] */
-    uint32_t *ds_rows;                 /* AG_PANEL_BF16: [ATTENTION_BLOCK_ROWS][ATTENTION_SCORE_STRIDE / 2] */
-    struct ag_lane_range *lane_ranges; /* [ATTENTION_BLOCK_ROWS] */
-    uint8_t *hidden;                   /* with mask bytes: [ATTENTION_BLOCK_ROWS][ATTENTION_STRIP] */
+    uint32_t *p_depth, *ds_depth;      /* AG_PANEL_BF16: [block_rows / 2][block_stride] */
+    uint32_t *ds_rows;                 /* AG_PANEL_BF16: [block_rows][block_stride / 2] */
+    struct ag_lane_range *lane_ranges; /* [block_rows] */
+    uint8_t *hidden;                   /* with mask bytes: [block_rows][ATTENTION_STRIP] */
 };
 
 enum { OUT_DQ, OUT_DQ_ROPE, OUT_DK, OUT_DK_ROPE, OUT_DV, OUT_COUNT };

@@ -269,7 +269,7 @@ static void make_probabilities(const struct chunk *chunk, const struct strip *st
     struct ag_score_block block = {.score = lane->score + at,
                                    .dprob = lane->dprob + at,
                                    .score_stride = lane->score_stride,
-                                   .stride = ATTENTION_SCORE_STRIDE,
+                                   .stride = chunk->plan->block_stride,
                                    .rows = strip->rows.end - strip->rows.begin,
                                    .lanes = (count + vector - 1) / vector * vector,
                                    .scale = chunk->item->job->problem->scale,
@@ -285,10 +285,10 @@ static void make_probabilities(const struct chunk *chunk, const struct strip *st
         block.hidden_stride = ATTENTION_STRIP;
     }
     if (chunk->plan->panel == AG_PANEL_BF16) {
-        const int64_t depth_at = strip->row_at / 2 * ATTENTION_SCORE_STRIDE + strip->key_at;
+        const int64_t depth_at = strip->row_at / 2 * chunk->plan->block_stride + strip->key_at;
         block.p_depth = lane->p_depth + depth_at;
         block.ds_depth = lane->ds_depth + depth_at;
-        block.ds_rows = lane->ds_rows + (strip->row_at * ATTENTION_SCORE_STRIDE + strip->key_at) / 2;
+        block.ds_rows = lane->ds_rows + (strip->row_at * chunk->plan->block_stride + strip->key_at) / 2;
     }
     chunk->plan->kernels->attention.probabilities[chunk->plan->panel](&block);
 }
@@ -314,14 +314,14 @@ static void add_key_gradients(const struct chunk *chunk, const struct strip *str
     const struct attention_lane *lane = chunk->lane;
     const struct ag_panel_kernels *panel = chunk->panel;
     const bool is_f32 = plan->panel == AG_PANEL_F32;
-    const int64_t at = strip->row_at / panel->pair * ATTENTION_SCORE_STRIDE + strip->key_at;
+    const int64_t at = strip->row_at / panel->pair * chunk->plan->block_stride + strip->key_at;
     const int64_t word = strip->rows.begin / panel->pair;
     struct ag_multiply m = {.a = lane->dy_depth.words + word * lane->dy_depth.word_stride,
                             .a_panel_stride = lane->dy_depth.panel_stride,
                             .a_word_stride = lane->dy_depth.word_stride,
                             .b = (is_f32 ? (const uint32_t *)lane->score : lane->p_depth) + at,
                             .b_row_stride = 1,
-                            .b_word_stride = ATTENTION_SCORE_STRIDE,
+                            .b_word_stride = chunk->plan->block_stride,
                             .c = chunk->item->dvalue + strip->keys.begin * plan->value_cols,
                             .c_row_stride = plan->value_cols,
                             .rows = strip->keys.end - strip->keys.begin,
@@ -351,7 +351,7 @@ static void clear_other_rows(const struct chunk *chunk, const struct strip *stri
     uint32_t *words = is_f32 ? (uint32_t *)chunk->lane->dprob : chunk->lane->ds_rows;
     for (int64_t r = 0; r < rows; ++r) {
         if (r < strip->row_at || r >= strip->row_at + computed) {
-            memset(words + (r * ATTENTION_SCORE_STRIDE + strip->key_at) / pair, 0,
+            memset(words + (r * chunk->plan->block_stride + strip->key_at) / pair, 0,
                    ATTENTION_STRIP / pair * sizeof *words);
         }
     }
@@ -387,7 +387,7 @@ static void add_query_gradients(const struct chunk *chunk, struct attention_colu
     const struct attention_lane *lane = chunk->lane;
     const struct attention_depth *depth = &lane->key_depth;
     const struct ag_panel_kernels *panel = chunk->panel;
-    const int64_t at = (row_at * ATTENTION_SCORE_STRIDE + packed_keys.begin % ATTENTION_BLOCK_KEYS) / panel->pair;
+    const int64_t at = (row_at * chunk->plan->block_stride + packed_keys.begin % plan->block_keys) / panel->pair;
     if (is_empty(rows) || is_empty(packed_keys)) {
         return;
     }
@@ -395,7 +395,7 @@ static void add_query_gradients(const struct chunk *chunk, struct attention_colu
                             .a_panel_stride = depth->panel_stride,
                             .a_word_stride = depth->word_stride,
                             .b = (plan->panel == AG_PANEL_F32 ? (const uint32_t *)lane->dprob : lane->ds_rows) + at,
-                            .b_row_stride = ATTENTION_SCORE_STRIDE / panel->pair,
+                            .b_row_stride = chunk->plan->block_stride / panel->pair,
                             .b_word_stride = 1,
                             .c = lane->dquery + rows.begin * plan->key_cols,
                             .c_row_stride = plan->key_cols,
@@ -442,7 +442,7 @@ static void add_block_to_queries(const struct chunk *chunk, struct attention_col
     add_query_gradients(chunk, group, group.begin - rows.begin, group_keys);
 }
 
-/* At most ATTENTION_BLOCK_ROWS rows (of the chunk) against at most ATTENTION_BLOCK_KEYS packed keys [begin, end) of a
+/* At most block_rows rows (of the chunk) against at most block_keys packed keys [begin, end) of a
  * tile whose first key is `tile_begin`. */
 static void run_block(const struct chunk *chunk, struct attention_columns rows, struct attention_columns packed_keys,
                       int64_t tile_begin)
@@ -468,12 +468,13 @@ static void run_block(const struct chunk *chunk, struct attention_columns rows, 
 /* A row tile (rows of the chunk) against a packed key tile: its blocks that see something. */
 static void run_tile(const struct chunk *chunk, struct attention_columns rows, struct attention_columns keys)
 {
+    const struct attention_plan *plan = chunk->plan;
     const struct attention_sequence *sequence = chunk->item->sequence;
-    for (int64_t key = 0; key < keys.end - keys.begin; key += ATTENTION_BLOCK_KEYS) {
-        const struct attention_columns packed = {key, smaller(key + ATTENTION_BLOCK_KEYS, keys.end - keys.begin)};
+    for (int64_t key = 0; key < keys.end - keys.begin; key += plan->block_keys) {
+        const struct attention_columns packed = {key, smaller(key + plan->block_keys, keys.end - keys.begin)};
         const struct attention_columns block_keys = {keys.begin + packed.begin, keys.begin + packed.end};
-        for (int64_t row = rows.begin; row < rows.end; row += ATTENTION_BLOCK_ROWS) {
-            const struct attention_columns block_rows = {row, smaller(row + ATTENTION_BLOCK_ROWS, rows.end)};
+        for (int64_t row = rows.begin; row < rows.end; row += plan->block_rows) {
+            const struct attention_columns block_rows = {row, smaller(row + plan->block_rows, rows.end)};
             const struct attention_columns seen =
                 attention_columns_of_rows(sequence, chunk->begin + block_rows.begin, chunk->begin + block_rows.end);
             if (!is_empty(common(seen, block_keys))) {

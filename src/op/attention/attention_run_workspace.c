@@ -64,10 +64,10 @@ static void carve_keys(struct ag_arena *arena, const struct attention_plan *plan
 
 static void carve_scores(struct ag_arena *arena, const struct attention_plan *plan, struct attention_lane *lane)
 {
-    const int64_t floats = ATTENTION_BLOCK_ROWS * ATTENTION_SCORE_STRIDE;
+    const int64_t floats = plan->block_rows * plan->block_stride;
     const bool is_f32 = plan->panel == AG_PANEL_F32;
-    lane->score_rows = is_f32 ? ATTENTION_BLOCK_ROWS : ATTENTION_SCORE_ROWS;
-    lane->score_stride = is_f32 ? ATTENTION_SCORE_STRIDE : ATTENTION_STRIP + 16;
+    lane->score_rows = is_f32 ? plan->block_rows : ATTENTION_SCORE_ROWS;
+    lane->score_stride = is_f32 ? plan->block_stride : ATTENTION_STRIP + 16;
     lane->score = attention_take(arena, lane->score_rows, lane->score_stride, sizeof *lane->score);
     lane->dprob = attention_take(arena, lane->score_rows, lane->score_stride, sizeof *lane->dprob);
     lane->p_depth = lane->ds_depth = lane->ds_rows = NULL;
@@ -76,10 +76,10 @@ static void carve_scores(struct ag_arena *arena, const struct attention_plan *pl
         lane->ds_depth = ag_take(arena, floats / 2, sizeof *lane->ds_depth);
         lane->ds_rows = ag_take(arena, floats / 2, sizeof *lane->ds_rows);
     }
-    lane->lane_ranges = ag_take(arena, ATTENTION_BLOCK_ROWS, sizeof *lane->lane_ranges);
+    lane->lane_ranges = ag_take(arena, plan->block_rows, sizeof *lane->lane_ranges);
     lane->hidden = NULL;
     if (plan->problem.has_mask_bytes) {
-        lane->hidden = ag_take(arena, ATTENTION_BLOCK_ROWS * ATTENTION_STRIP, sizeof *lane->hidden);
+        lane->hidden = ag_take(arena, plan->block_rows * ATTENTION_STRIP, sizeof *lane->hidden);
     }
 }
 

@@ -116,11 +116,18 @@ static bool has_sane_sizes(const struct indexer_forward_problem *p)
            ag_product(&product, 3, (int64_t[]){p->keys + WAVE_KEYS, GROUP_ROWS, 64});
 }
 
+/* One product of all rows with all keys: of several sequences too many, which does no harm. */
+static double work_of(const struct indexer_forward_problem *p)
+{
+    return 2.0 * (double)p->rows * (double)p->keys * (double)p->heads * (double)p->dim;
+}
+
 ag_status indexer_forward_make_plan(const struct indexer_forward_problem *p, struct indexer_forward_plan *plan)
 {
     enum { LINE_WORDS = 16 };
+    const struct ag_config config = ag_config_get();
     *plan = (struct indexer_forward_plan){
-        .problem = *p, .kernels = ag_kernels_current(), .threads = ag_config_get().threads};
+        .problem = *p, .kernels = ag_kernels_current(), .threads = ag_config_lanes(&config, work_of(p))};
     if (p->is_nothing) {
         return AG_OK;
     }
@@ -153,14 +160,14 @@ void indexer_forward_describe(const void *plan_pointer, char *text, size_t bytes
     snprintf(text, bytes,
              "layout=%s keys_layout=%s elem=%s weights=%s sequences=%" PRId64 " rows=%" PRId64 " keys=%" PRId64
              " heads=%" PRId64 " dim=%" PRId64 " topk=%" PRId64 " mode=%" PRId64
-             " isa=%s panel=%s threads=%d wave_sequences=%" PRId64 " group_rows=%" PRId64 " step_keys=%" PRId64
-             " batch_scores=%" PRId64 " workspace_bytes=%" PRIu64,
+             " isa=%s panel=%s threads=%d threads_because=%s wave_sequences=%" PRId64 " group_rows=%" PRId64
+             " step_keys=%" PRId64 " batch_scores=%" PRId64 " workspace_bytes=%" PRIu64,
              p->is_packed ? "TND" : "BSND",
              p->is_paged          ? "PA_BSND"
              : p->has_packed_keys ? "TND"
                                   : "BSND",
              ag_dtype_name(p->query.dtype), ag_dtype_name(p->weights.dtype), p->sequences, p->rows, p->keys, p->heads,
              p->dim, p->topk, p->sparse_mode, ag_isa_name(plan->kernels->isa),
-             plan->panel == AG_PANEL_BF16 ? "bf16" : "f32", plan->threads, plan->wave_sequences, plan->group_rows,
-             plan->step_keys, plan->batch_scores, plan->workspace_bytes);
+             plan->panel == AG_PANEL_BF16 ? "bf16" : "f32", plan->threads, ag_config_lanes_reason(work_of(p)),
+             plan->wave_sequences, plan->group_rows, plan->step_keys, plan->batch_scores, plan->workspace_bytes);
 }

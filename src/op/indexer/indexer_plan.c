@@ -41,6 +41,13 @@ static int64_t clamp(int64_t value, int64_t lowest, int64_t highest)
     return value < lowest ? lowest : value > highest ? highest : value;
 }
 
+/* Three products per row over all slots, and the keys, read once and their gradients written. */
+static double work_of(const struct indexer_problem *p)
+{
+    const double products = 6.0 * (double)p->rows * (double)p->topk * (double)p->heads * (double)p->dim;
+    return products + AG_WORK_PER_BYTE * 2.0 * (double)p->keys * (double)p->dim * (double)ag_elem_bytes(p->elem);
+}
+
 static void plan_tiles(struct indexer_plan *plan)
 {
     const struct indexer_problem *p = &plan->problem;
@@ -104,7 +111,9 @@ static bool has_sane_sizes(const struct indexer_problem *p)
 
 ag_status indexer_make_plan(const struct indexer_problem *p, struct indexer_plan *plan)
 {
-    *plan = (struct indexer_plan){.problem = *p, .kernels = ag_kernels_current(), .threads = ag_config_get().threads};
+    const struct ag_config config = ag_config_get();
+    *plan = (struct indexer_plan){
+        .problem = *p, .kernels = ag_kernels_current(), .threads = ag_config_lanes(&config, work_of(p))};
     if (p->is_nothing) {
         return AG_OK;
     }
@@ -133,10 +142,11 @@ void indexer_describe(const void *plan_pointer, char *text, size_t bytes)
     }
     snprintf(text, bytes,
              "layout=%s elem=%s sequences=%" PRId64 " rows=%" PRId64 " keys=%" PRId64 " heads=%" PRId64
-             " dim=%" PRId64 " topk=%" PRId64 " mode=%" PRId64 " isa=%s panel=%s threads=%d wave_keys=%" PRId64
-             " batch_rows=%" PRId64 " block_slots=%" PRId64 " parts=%d workspace_bytes=%" PRIu64,
+             " dim=%" PRId64 " topk=%" PRId64 " mode=%" PRId64
+             " isa=%s panel=%s threads=%d threads_because=%s wave_keys=%" PRId64 " batch_rows=%" PRId64
+             " block_slots=%" PRId64 " parts=%d workspace_bytes=%" PRIu64,
              p->is_packed ? "TND" : "BSND", ag_dtype_name(p->query.dtype), p->sequences, p->rows, p->keys, p->heads,
              p->dim, p->topk, p->sparse_mode, ag_isa_name(plan->kernels->isa),
-             plan->panel == AG_PANEL_BF16 ? "bf16" : "f32", plan->threads, plan->wave_keys, plan->batch_rows,
-             plan->block_slots, INDEXER_PARTS, plan->workspace_bytes);
+             plan->panel == AG_PANEL_BF16 ? "bf16" : "f32", plan->threads, ag_config_lanes_reason(work_of(p)),
+             plan->wave_keys, plan->batch_rows, plan->block_slots, INDEXER_PARTS, plan->workspace_bytes);
 }

@@ -78,10 +78,11 @@ struct moe_plan {
     struct moe_problem problem;
     enum ag_isa isa;
     const struct ag_moe_kernels *kernels;
-    int lanes;           /* threads that may work at a time, each with its own scratch */
-    int64_t batch_slots; /* slots of one work item, at most MOE_MOST_BATCH_SLOTS */
-    bool streams;        /* the outputs go past the caches */
-    bool gathers_grad;   /* rows of the input have a last stride other than 1: they are copied to scratch first */
+    int lanes;             /* threads that may work at a time, each with its own scratch */
+    int64_t batch_slots;   /* slots of one work item, at most MOE_MOST_BATCH_SLOTS */
+    bool streams;          /* rows that are copied or cleared go past the caches, ... */
+    bool streams_products; /* ... and those that are scaled */
+    bool gathers_grad;     /* rows of the input have a last stride other than 1: they are copied to scratch first */
     bool gathers_tokens;
     uint64_t workspace_bytes;
 };

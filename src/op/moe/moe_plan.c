@@ -23,6 +23,12 @@ static int64_t row_bytes(const struct moe_problem *p)
     return p->hidden * (int64_t)ag_elem_bytes(p->token_elem);
 }
 
+/* Rows in and out. */
+static double work_of(const struct moe_problem *p)
+{
+    return AG_WORK_PER_BYTE * (double)row_bytes(p) * ((double)p->tokens + 2.0 * (double)p->out_rows);
+}
+
 static int64_t at_most(int64_t value, int64_t most)
 {
     return value < most ? value : most;
@@ -53,8 +59,10 @@ ag_status moe_make_plan(const struct moe_problem *problem, struct moe_plan *plan
     plan->gathers_grad = needs_gathering(&problem->unpermuted_tokens_grad);
     plan->gathers_tokens = problem->probs.present && needs_gathering(&problem->permuted_tokens);
     plan->batch_slots = plan->gathers_grad || plan->gathers_tokens ? GATHERED_BATCH_SLOTS : MOE_MOST_BATCH_SLOTS;
-    plan->lanes = (int)at_most(config.threads, (problem->slots + plan->batch_slots - 1) / plan->batch_slots);
+    plan->lanes = (int)at_most(ag_config_lanes(&config, work_of(problem)),
+                               (problem->slots + plan->batch_slots - 1) / plan->batch_slots);
     plan->streams = problem->out_rows > STREAM_BYTES / row_bytes(problem);
+    plan->streams_products = plan->streams && kernels->moe.streams_products;
     moe_carve(&arena, plan, &workspace);
     plan->workspace_bytes = ag_arena_bytes(&arena);
     AG_REQUIRE(plan->workspace_bytes < UINT64_MAX, TILING,
@@ -74,9 +82,10 @@ void moe_describe(const void *plan, char *text, size_t bytes)
     }
     snprintf(text, bytes,
              "t=%" PRId64 " k=%" PRId64 " h=%" PRId64 " range=[%" PRId64 ";%" PRId64 "] rows=%" PRId64
-             " local_rows=%" PRId64 " dtype=%s probs=%s isa=%s lanes=%d batch_slots=%" PRId64
-             " streams=%d gathers_grad=%d gathers_tokens=%d workspace_bytes=%" PRIu64,
+             " local_rows=%" PRId64 " dtype=%s probs=%s isa=%s lanes=%d lanes_because=%s batch_slots=%" PRId64
+             " streams=%d streams_products=%d gathers_grad=%d gathers_tokens=%d workspace_bytes=%" PRIu64,
              p->tokens, p->topk, p->hidden, p->window_begin, p->window_end, p->out_rows, p->local_rows,
              elem_names[p->token_elem], p->probs.present ? elem_names[p->probs_elem] : "none", ag_isa_name(q->isa),
-             q->lanes, q->batch_slots, q->streams, q->gathers_grad, q->gathers_tokens, q->workspace_bytes);
+             q->lanes, ag_config_lanes_reason(work_of(p)), q->batch_slots, q->streams, q->streams_products,
+             q->gathers_grad, q->gathers_tokens, q->workspace_bytes);
 }

@@ -150,7 +150,7 @@ static void scale_batch(const struct moe_task *task, const int32_t *slots, int64
         batch[n].grad_out = is_owner ? output_row(task, row) : task->scratch.spare_row + lane * task->row_bytes;
         batch[n].prob = prob_of_slot(p, slots[n]);
     }
-    task->plan->kernels->scale_dot[p->token_elem](batch, count, p->hidden, task->plan->streams);
+    task->plan->kernels->scale_dot[p->token_elem](batch, count, p->hidden, task->plan->streams_products);
     for (int64_t n = 0; n < count; ++n) {
         ag_elem_store(p->probs_elem, ag_view_origin(&p->probs_grad), slots[n], batch[n].dot);
     }

@@ -27,6 +27,13 @@ void moe_unpermute_carve(struct ag_arena *arena, const struct moe_unpermute_plan
     workspace->gathered = ag_take(arena, plan->gathers ? rows : 0, row_bytes);
 }
 
+/* Rows in and out. */
+static double work_of(const struct moe_unpermute_problem *p)
+{
+    const double rows = (double)p->tokens_count + (double)p->local_rows;
+    return AG_WORK_PER_BYTE * rows * (double)p->hidden * (double)ag_elem_bytes(p->token_elem);
+}
+
 ag_status moe_unpermute_make_plan(const struct moe_unpermute_problem *problem, struct moe_unpermute_plan *plan)
 {
     const struct ag_config config = ag_config_get();
@@ -41,7 +48,8 @@ ag_status moe_unpermute_make_plan(const struct moe_unpermute_problem *problem, s
     plan->gathers = problem->local_rows > 0 && problem->permuted_tokens.strides[1] != 1;
     plan->columns = plan->gathers ? at_most(problem->hidden, GATHERED_COLUMNS) : problem->hidden;
     plan->batch_tokens = (MOE_MOST_BATCH_TOKENS + problem->topk - 1) / problem->topk; /* about so many slots */
-    plan->lanes = (int)at_most(config.threads, (problem->tokens_count + plan->batch_tokens - 1) / plan->batch_tokens);
+    plan->lanes = (int)at_most(ag_config_lanes(&config, work_of(problem)),
+                               (problem->tokens_count + plan->batch_tokens - 1) / plan->batch_tokens);
     plan->streams = problem->tokens_count > STREAM_BYTES / row_bytes;
     moe_unpermute_carve(&arena, plan, &workspace);
     plan->workspace_bytes = ag_arena_bytes(&arena);
@@ -60,9 +68,10 @@ void moe_unpermute_describe(const void *plan, char *text, size_t bytes)
     }
     snprintf(text, bytes,
              "t=%" PRId64 " k=%" PRId64 " h=%" PRId64 " range=[%" PRId64 ";%" PRId64 "] local_rows=%" PRId64
-             " dtype=%s probs=%s isa=%s lanes=%d batch_tokens=%" PRId64 " streams=%d gathers=%d columns=%" PRId64
-             " workspace_bytes=%" PRIu64,
+             " dtype=%s probs=%s isa=%s lanes=%d lanes_because=%s batch_tokens=%" PRId64
+             " streams=%d gathers=%d columns=%" PRId64 " workspace_bytes=%" PRIu64,
              p->tokens_count, p->topk, p->hidden, p->window.begin, p->window.end, p->local_rows,
              ag_dtype_name(p->tokens.dtype), p->probs.present ? ag_dtype_name(p->probs.dtype) : "none",
-             ag_isa_name(q->isa), q->lanes, q->batch_tokens, q->streams, q->gathers, q->columns, q->workspace_bytes);
+             ag_isa_name(q->isa), q->lanes, ag_config_lanes_reason(work_of(p)), q->batch_tokens, q->streams,
+             q->gathers, q->columns, q->workspace_bytes);
 }
