@@ -374,7 +374,7 @@ static void test_lengths(void **state)
     }
 }
 
-/* The entries that keys are read through; those behind are INT32_MIN and INT32_MAX in every paged test. */
+/* The entries that keys are read through, be it a single key; those behind are INT32_MIN and INT32_MAX in every paged test. */
 static void test_tables(void **state)
 {
     static const struct {
@@ -390,6 +390,7 @@ static void test_tables(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
         struct fixture f;
         open_fixture(&f, PAGED);
+        memcpy(f.call.kv_lengths.buffer.data, (const int32_t[]){30, 17}, 2 * sizeof(int32_t));
         memcpy(test_tensor_at(&f.call.table, rows[i].at), &rows[i].block, sizeof rows[i].block);
         expect_refused_data(&f.call, "blockTableOptional: ", rows[i].got, "want 0 to 5");
         close_fixture(&f);
