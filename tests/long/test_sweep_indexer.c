@@ -1,8 +1,12 @@
 /* labels: long short */
 /* Random problems of aclnnLightningIndexerGrad against the definition, in every kernel table: layouts, types, lengths
- * with empty and padded sequences, modes, views, live and wild indices, one key in every slot. */
+ * with empty and padded sequences, modes, views, live and wild indices, one key in every slot. And the same problems
+ * for aclnnLightningIndexer, with pages, float weights, and sums that are exact. */
+#include "support/indexer_forward_problem.h"
 #include "support/indexer_problem.h"
 #include "support/sweep.h"
+
+#include <string.h>
 
 /* Lengths up to `most`, often 0 or 1. */
 static int64_t random_length(struct test_random *random, int64_t most)
@@ -75,6 +79,55 @@ static void check_problem(struct test_random *random, uint64_t seed)
     indexer_call_destroy(&call);
 }
 
+static struct indexer_forward_case forward_of(const struct indexer_case *c, struct test_random *random,
+                                              enum ag_limits limits)
+{
+    static const int64_t blocks[] = {16, 48, 1024, 1, 3, 17};
+    const bool is_extended = limits == AG_LIMITS_EXTENDED;
+    struct indexer_forward_case f = {.dtype = c->dtype,
+                                     .is_packed = c->is_packed,
+                                     .sequences = c->sequences,
+                                     .q_slack = c->q_slack,
+                                     .kv_slack = c->kv_slack,
+                                     .has_counts = c->has_counts,
+                                     .heads = c->heads,
+                                     .dim = c->dim,
+                                     .topk = c->topk,
+                                     .mode = c->mode,
+                                     .views = c->views,
+                                     .seed = c->seed};
+    memcpy(f.q_len, c->q_len, sizeof f.q_len);
+    memcpy(f.kv_len, c->kv_len, sizeof f.kv_len);
+    f.has_float_weights = test_random_once_in(random, 3);
+    f.is_paged = test_random_once_in(random, 3);
+    f.block_size = test_random_of(random, is_extended ? 6 : 3, blocks);
+    f.has_values = (!f.is_paged || is_extended) && !test_random_once_in(random, 4);
+    f.is_whole = test_random_once_in(random, 2);
+    return f;
+}
+
+static void check_forward(struct test_random *random, uint64_t seed)
+{
+    struct indexer_forward_call call;
+    const enum ag_limits limits = test_random_once_in(random, 2) ? AG_LIMITS_EXTENDED : AG_LIMITS_DOCUMENTED;
+    const struct indexer_case like = random_case(random, seed, limits);
+    const struct indexer_forward_case c = forward_of(&like, random, limits);
+    ag_config_set_limits(limits);
+    indexer_forward_call_create(&call, &c);
+    TEST_EACH_ISA (isa) {
+        ag_config_set_isa(isa);
+        test_random_threads(random);
+        indexer_forward_call_verify(&call);
+    }
+    indexer_forward_call_destroy(&call);
+}
+
+static void random_forwards(void **state)
+{
+    (void)state;
+    test_sweep("test_sweep_indexer", 2000, check_forward);
+}
+
 static void random_problems(void **state)
 {
     (void)state;
@@ -83,6 +136,7 @@ static void random_problems(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_teardown(random_problems, test_sweep_teardown)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_teardown(random_problems, test_sweep_teardown),
+                                       cmocka_unit_test_teardown(random_forwards, test_sweep_teardown)};
     return cmocka_run_group_tests_name("sweep of indexer", tests, NULL, NULL);
 }
