@@ -68,6 +68,10 @@ static void add_limits(struct table *table)
     add(table, "limits", "indexer", "D %lld to %lld, N <= %lld, top-k <= %lld%s", (long long)indexer->dim_min,
         (long long)indexer->dim_max, (long long)indexer->heads_max, (long long)indexer->topk_max,
         indexer->has_float32 ? ", float32" : "");
+    add(table, "limits", "indexer_forward", "%s",
+        limits == AG_LIMITS_EXTENDED
+            ? "as indexer; any sparseCount and block size; values of paged keys"
+            : "D and N as indexer; sparseCount <= 2048, or k * 1024 <= 8192; blocks of k * 16 <= 1024 keys");
     add(table, "limits", "moe", "top-k <= %lld", (long long)moe_limits_table[limits].topk);
 }
 
