@@ -36,7 +36,7 @@ static const struct known_tensor {
                      {"weights", 3, "batch,token,head"},
                      {"weights", 2, "token,head"},
                      {"sparseIndices", 2, "token,slot"},
-                     {"sparseIndices", 3, "batch,token,slot"},
+                     {"sparseIndices", 3, "batch,token,slot"}, /* [B, S, K]; see below for [T, 1, K] */
                      {"sparseIndices", 4, "batch,token,head,slot"},
                      {"sparseValues", 3, "token,head,slot"},
                      {"sparseValues", 4, "batch,token,head,slot"},
@@ -49,7 +49,16 @@ static const struct known_tensor {
                      {"probsGrad", 2, "token,slot"},
                      {"probs", 2, "token,slot"},
                      {"unpermutedTokensGrad", 2, "token,hidden"},
-                     {"sortedIndices", 1, "slot"}};
+                     {"sortedIndices", 1, "slot"},
+                     {"tokens", 2, "token,hidden"},
+                     {"tokenGrad", 2, "token,hidden"},
+                     {"out", 2, "token,hidden"},
+                     {"indices", 2, "token,slot"},
+                     {"indices", 1, "token"},
+                     {"permuteTokens", 2, "row,hidden"},
+                     {"permuteProbs", 1, "row"},
+                     {"permutedTokensOutputGrad", 2, "row,hidden"},
+                     {"permutedProbsOutputGrad", 1, "row"}};
 enum { KNOWN_TENSORS = sizeof known_tensors / sizeof *known_tensors };
 
 static void find_special_axes(struct axes *axes)
@@ -78,6 +87,11 @@ struct axes axes_of_tensor(const struct tensor *tensor)
     struct axes axes = {.rank = tensor->rank};
     for (int axis = 0; axis < tensor->rank; ++axis) {
         snprintf(axes.names[axis], AXIS_NAME, "i%d", axis);
+    }
+    if (tensor->rank == 3 && tensor->dims[1] == 1 && strcmp(tensor->name, "sparseIndices") == 0) {
+        split_names("token,head,slot", &axes);
+        find_special_axes(&axes);
+        return axes;
     }
     for (int i = 0; i < KNOWN_TENSORS; ++i) {
         if (known_tensors[i].rank == tensor->rank && strcmp(known_tensors[i].name, tensor->name) == 0) {

@@ -184,25 +184,31 @@ static bool define(const struct call *call, struct tensor_set *values, struct te
     return is_good;
 }
 
-/* Only indices that are whole and lie as the definition's are at hand. */
-static bool settle(const struct call *call, const struct tensor_set *outputs, struct tensor_set *values,
-                   struct tensor_set *bounds)
+/* Only indices that are whole and lie as the definition's are at hand; else NULL. */
+static const struct tensor *indices_at_hand(const struct tensor_set *outputs, const struct tensor_set *values)
 {
     const struct tensor *got = tensor_set_find(outputs, "sparseIndices");
     const struct tensor *want = tensor_set_find(values, "sparseIndices");
+    return got && want && got->dtype == AG_INT32 && got->elems == want->elems ? got : NULL;
+}
+
+static bool settle(const struct call *call, const struct tensor_set *outputs, struct tensor_set *values,
+                   struct tensor_set *bounds)
+{
+    const struct tensor *got = indices_at_hand(outputs, values);
     struct checked_forward checked = {0};
-    const bool is_at_hand = got && want && got->dtype == AG_INT32 && got->elems == want->elems;
-    const bool is_good = !is_at_hand || (check(call, &checked) && define_into(&checked.problem, got, values, bounds));
+    const bool is_good = !got || (check(call, &checked) && define_into(&checked.problem, got, values, bounds));
     release(&checked);
     return is_good;
 }
 
-/* The device casts the score with ties away from zero, and leaves equal scores in any order. */
+/* The device casts the score with ties away from zero, and leaves equal scores in any order. The values are those of the
+ * keys that were recorded, as the definition's are: else the rounding would excuse values of other keys. */
 static bool imitate(const struct call *call, struct tensor_set *values)
 {
     struct checked_forward checked;
     const bool is_good = check(call, &checked) && add_doubles(&checked.outputs, values) &&
-                         define_into(&checked.problem, NULL, values, NULL);
+                         define_into(&checked.problem, indices_at_hand(&call->recorded, values), values, NULL);
     struct tensor *scores = is_good ? tensor_set_find(values, "sparseValues") : NULL;
     for (int64_t at = 0; scores && at < scores->elems; ++at) {
         double *score = (double *)scores->data + at;

@@ -57,7 +57,7 @@ static void collect_verdict(const struct verdict *verdict, const struct findings
     const json_t *row;
     json_array_foreach(verdict->results.rows, i, row)
     {
-        if (strcmp(cell(row, "verdict"), "FAILED") == 0) {
+        if (strcmp(cell(row, "verdict"), "FAILED") == 0 || strcmp(cell(row, "verdict"), "MISSING") == 0) {
             const char *place = cell(row, "worst_at");
             add_finding(findings, SEVERITY_ERROR, cell(row, "tensor"), "output", "%s%s%s", cell(row, "reason"),
                         *place ? ", the worst at " : "", place);

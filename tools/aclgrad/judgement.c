@@ -85,6 +85,26 @@ static void try_orders(const struct call *call, struct verdict *verdict)
     }
 }
 
+/* Wrong statistics of the forward: were they written in the other order? */
+static void try_other_order(struct call *call, struct verdict *verdict)
+{
+    const bool is_tnd = problem_is(&call->problem, "order", "tnd");
+    struct tensor_set values = {0}, bounds = {0};
+    const bool is_it = problem_set(&call->problem, "order", is_tnd ? "cann" : "tnd") &&
+                       operation_of(call)->define(call, &values, &bounds) && explains(call, &values, &bounds);
+    problem_set(&call->problem, "order", is_tnd ? "tnd" : "cann");
+    cli_forgive();
+    if (is_it) {
+        char text[160];
+        snprintf(text, sizeof text,
+                 "softmaxMax and softmaxSum are right in the order %s, which softmaxOutLayout \"%s\" asks for",
+                 attention_layout_name(is_tnd ? AG_SOFTMAX_CANN : AG_SOFTMAX_TND), is_tnd ? "" : "same_as_input");
+        verdict_note(verdict, NULL, "statistics-order", text);
+    }
+    tensor_set_destroy(&values);
+    tensor_set_destroy(&bounds);
+}
+
 static bool has_rows_shifted_by_start(struct call *call, const struct answers *a)
 {
     int64_t count;
@@ -106,6 +126,8 @@ static void try_hypotheses(struct call *call, const struct answers *a, struct ve
 {
     if (call->problem.op == PROBLEM_ATTENTION) {
         try_orders(call, verdict);
+    } else if (call->problem.op == PROBLEM_ATTENTION_FORWARD) {
+        try_other_order(call, verdict);
     } else if (call->problem.op == PROBLEM_MOE && has_rows_shifted_by_start(call, a)) {
         verdict_note(verdict, "permutedTokensGrad", "window-start",
                      "rows lie at their sorted position: the window's start was not subtracted");

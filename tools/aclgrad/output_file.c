@@ -71,6 +71,22 @@ static int open_temporary(char *temporary)
 
 /* --- files ----------------------------------------------------------------------------------------------- */
 
+/* A device, a pipe, a terminal, this program's own output under another name: written as it stands, since a file put in its
+ * place would be the end of it (/dev/null). -1: none of these. */
+static int open_stream(const char *path)
+{
+    struct stat target, own;
+    if (stat(path, &target) != 0 || S_ISDIR(target.st_mode)) {
+        return -1;
+    }
+    for (int stream = STDOUT_FILENO; stream <= STDERR_FILENO; ++stream) {
+        if (fstat(stream, &own) == 0 && own.st_dev == target.st_dev && own.st_ino == target.st_ino) {
+            return dup(stream);
+        }
+    }
+    return S_ISREG(target.st_mode) ? -1 : open(path, O_WRONLY);
+}
+
 bool output_open(struct output_file *file, const char *path)
 {
     static const char suffix[] = ".XXXXXX";
@@ -79,6 +95,11 @@ bool output_open(struct output_file *file, const char *path)
     if (!file->path || !file->temporary) {
         output_cancel(file);
         return cli_fail(CLI_IO, "%s: out of memory", path);
+    }
+    file->descriptor = open_stream(path);
+    file->temporary[0] = 0;
+    if (file->descriptor >= 0) {
+        return true;
     }
     sprintf(file->temporary, "%s%s", path, suffix);
     file->descriptor = open_temporary(file->temporary);
@@ -106,10 +127,11 @@ bool output_write(struct output_file *file, const void *data, size_t bytes)
 
 bool output_close(struct output_file *file)
 {
+    const bool is_file = file->temporary[0] != 0;
     const mode_t mask = umask(0);
     umask(mask);
-    const bool is_good = fchmod(file->descriptor, 0666 & ~mask) == 0 && close(file->descriptor) == 0 &&
-                         rename(file->temporary, file->path) == 0;
+    const bool is_good = (!is_file || fchmod(file->descriptor, 0666 & ~mask) == 0) && close(file->descriptor) == 0 &&
+                         (!is_file || rename(file->temporary, file->path) == 0);
     file->descriptor = -1;
     if (!is_good) {
         cli_fail(CLI_IO, "%s: cannot write: %s", file->path, strerror(errno));

@@ -68,7 +68,8 @@ struct output_file {
     char *path, *temporary;
     int descriptor;
 };
-bool output_open(struct output_file *file, const char *path);
+bool output_open(struct output_file *file,
+                 const char *path); /* what is no file (/dev/null) is written as it stands */
 bool output_write(struct output_file *file, const void *data, size_t bytes);
 bool output_close(struct output_file *file);  /* renames */
 void output_cancel(struct output_file *file); /* removes; harmless after output_close */

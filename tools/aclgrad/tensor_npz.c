@@ -182,8 +182,9 @@ bool npz_write(const char *path, const struct tensor_set *set, const char *notes
         return false;
     }
     uint8_t **packed = calloc((size_t)set->count + 1, sizeof *packed);
-    zip_t *archive = packed ? zip_open(file.temporary, ZIP_CREATE | ZIP_TRUNCATE, NULL) : NULL;
-    bool is_good = archive || cli_fail(CLI_IO, "%s: cannot write", path);
+    zip_t *archive = packed && file.temporary[0] ? zip_open(file.temporary, ZIP_CREATE | ZIP_TRUNCATE, NULL) : NULL;
+    bool is_good = archive || cli_fail(CLI_IO, "%s: cannot write%s", path,
+                                       file.temporary[0] ? "" : ": no file, and an archive is not a stream");
     is_good = is_good && add_all(archive, set, notes, packed);
     output_hold_signals(); /* the archive is written to a temporary file whose name only libzip knows */
     if (archive && (!is_good || zip_close(archive) != 0)) { /* zip_close writes, and reads the sources */
