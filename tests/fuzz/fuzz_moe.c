@@ -13,31 +13,6 @@ struct moe_case {
     struct moe_args args;
 };
 
-static int take_float_type(struct fuzz_input *input)
-{
-    static const int types[] = {AG_FLOAT, AG_BF16, AG_FLOAT16};
-    return types[fuzz_take(input, 0, 2)];
-}
-
-/* [begin, end) within the slots, or anything; the window's rows. */
-static int64_t take_range(struct moe_case *c, int64_t slots)
-{
-    int64_t range[3] = {0, slots, 0};
-    struct fuzz_call *call = &c->call;
-    if (fuzz_take_bool(call->input)) {
-        return slots;
-    }
-    range[0] = fuzz_take(call->input, 0, slots);
-    range[1] = fuzz_take(call->input, range[0], slots);
-    const int64_t window = range[1] - range[0];
-    for (int i = 0; i < 2; ++i) {
-        range[i] =
-            fuzz_call_number(call, fuzz_take_bool(call->input) && range[i] < slots ? range[i] - slots : range[i]);
-    }
-    c->range = aclCreateIntArray(range, (uint64_t)(fuzz_call_spoils(call) ? fuzz_take(call->input, 0, 3) : 2));
-    return window;
-}
-
 static void fill_sorted_indices(struct moe_case *c, int64_t slots)
 {
     struct fuzz_call *call = &c->call;
@@ -58,10 +33,10 @@ static void make_case(struct moe_case *c, struct fuzz_input *input)
 {
     struct fuzz_call *call = &c->call;
     fuzz_call_begin(call, input);
-    const int token_type = take_float_type(input), probs_type = take_float_type(input);
+    const int token_type = fuzz_take_float_type(input), probs_type = fuzz_take_float_type(input);
     const int64_t tokens = fuzz_take(input, 0, 6), topk = fuzz_take(input, 0, 5), hidden = fuzz_take(input, 0, 80);
     const bool has_probs = fuzz_take_bool(input), has_permuted = has_probs || fuzz_take_bool(input);
-    const int64_t slots = tokens * topk, window = take_range(c, slots);
+    const int64_t slots = tokens * topk, window = fuzz_call_take_window(call, slots, &c->range);
     const int64_t rows = fuzz_take_once_in(input, 4) ? fuzz_take(input, 0, window) : window + fuzz_take(input, 0, 3);
     const int64_t out_rows = (has_permuted && rows < window ? rows : window) + fuzz_take(input, 0, 3);
     c->grad = fuzz_call_add(call, false, false, token_type, 2, (int64_t[]){tokens, hidden});

@@ -28,39 +28,16 @@ struct sizes {
     bool has_probs;
 };
 
-static int take_float_type(struct fuzz_input *input)
-{
-    static const int types[] = {AG_FLOAT, AG_BF16, AG_FLOAT16};
-    return types[fuzz_take(input, 0, 2)];
-}
-
-/* [begin, end) within the slots, or anything; returns the window's rows. */
-static int64_t take_range(struct companion_case *c, int64_t slots)
-{
-    int64_t range[3] = {0, slots, 0};
-    struct fuzz_call *call = &c->call;
-    if (fuzz_take_bool(call->input)) {
-        return slots;
-    }
-    range[0] = fuzz_take(call->input, 0, slots);
-    range[1] = fuzz_take(call->input, range[0], slots);
-    const int64_t window = range[1] - range[0];
-    range[0] = fuzz_call_number(call, range[0]);
-    range[1] = fuzz_call_number(call, range[1]);
-    c->range = aclCreateIntArray(range, (uint64_t)(fuzz_call_spoils(call) ? fuzz_take(call->input, 0, 3) : 2));
-    return window;
-}
-
 static struct sizes take_sizes(struct companion_case *c)
 {
     struct fuzz_input *input = c->call.input;
-    struct sizes s = {.token_type = take_float_type(input), .probs_type = take_float_type(input)};
+    struct sizes s = {.token_type = fuzz_take_float_type(input), .probs_type = fuzz_take_float_type(input)};
     s.tokens = fuzz_take(input, 0, 6);
     s.topk = fuzz_take(input, 0, 5);
     s.hidden = fuzz_take(input, 0, 80);
     s.has_probs = fuzz_take_bool(input);
     s.slots = s.tokens * s.topk;
-    const int64_t window = take_range(c, s.slots);
+    const int64_t window = fuzz_call_take_window(&c->call, s.slots, &c->range);
     s.rows = fuzz_take_once_in(input, 4) ? fuzz_take(input, 0, window) : window + fuzz_take(input, 0, 3);
     return s;
 }

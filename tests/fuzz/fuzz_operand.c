@@ -230,6 +230,28 @@ static void make_handle(struct fuzz_call *call, struct fuzz_operand *o, enum dam
     }
 }
 
+int fuzz_take_float_type(struct fuzz_input *input)
+{
+    static const int types[] = {AG_FLOAT, AG_BF16, AG_FLOAT16};
+    return types[fuzz_take(input, 0, 2)];
+}
+
+int64_t fuzz_call_take_window(struct fuzz_call *call, int64_t slots, aclIntArray **range)
+{
+    int64_t ends[3] = {0, slots, 0};
+    if (fuzz_take_bool(call->input)) {
+        return slots;
+    }
+    ends[0] = fuzz_take(call->input, 0, slots);
+    ends[1] = fuzz_take(call->input, ends[0], slots);
+    const int64_t window = ends[1] - ends[0];
+    for (int i = 0; i < 2; ++i) {
+        ends[i] = fuzz_call_number(call, fuzz_take_bool(call->input) && ends[i] < slots ? ends[i] - slots : ends[i]);
+    }
+    *range = aclCreateIntArray(ends, (uint64_t)(fuzz_call_spoils(call) ? fuzz_take(call->input, 0, 3) : 2));
+    return window;
+}
+
 struct fuzz_operand *fuzz_call_add(struct fuzz_call *call, bool is_output, bool is_dense, int dtype, int rank,
                                    const int64_t *dims)
 {

@@ -44,6 +44,13 @@ bool fuzz_call_spoils(struct fuzz_call *call);
 /* A number: `good`, or where the call spoils one from the edges of its type. */
 int64_t fuzz_call_number(struct fuzz_call *call, int64_t good);
 
+/* Fp32, bf16 or fp16. */
+int fuzz_take_float_type(struct fuzz_input *input);
+
+/* A window of the mixture-of-experts operators: [begin, end) within the slots, either as its distance from the end, or anything
+ * where the call spoils it; *range stays NULL where there is none. Returns the window's rows. */
+int64_t fuzz_call_take_window(struct fuzz_call *call, int64_t slots, aclIntArray **range);
+
 /* An operand of these dims. Inputs of float types hold numbers, all others zeros, outputs 0xA5. `is_dense`: an
  * undamaged one is contiguous. The handle is never needed: NULL where the library refuses to make it. */
 struct fuzz_operand *fuzz_call_add(struct fuzz_call *call, bool is_output, bool is_dense, int dtype, int rank,
