@@ -416,6 +416,30 @@ static void test_late_data(void **state)
     close_fixture(&f);
 }
 
+/* A repeatable executor's outputs may move between the phases: elsewhere, and onto an input, which is refused. */
+static void test_moved_addresses(void **state)
+{
+    struct fixture f;
+    (void)state;
+    test_configure(2, ag_cpu_best_isa(), AG_LIMITS_DOCUMENTED);
+    open_fixture(&f, BATCH);
+    struct indexer_forward_call *call = &f.call;
+    struct test_buffer moved = test_buffer_create(call->indices.buffer.bytes, sizeof(int32_t));
+    assert_int_equal(indexer_forward_call_phase1(call), 0);
+    assert_int_equal(aclSetAclOpExecutorRepeatable(call->executor), 0);
+    assert_int_equal(indexer_forward_call_phase2(call), 0);
+    indexer_forward_call_judge(call);
+    assert_int_equal(aclSetOutputTensorAddr(call->executor, 0, call->indices.handle, moved.data), 0);
+    assert_int_equal(indexer_forward_call_phase2(call), 0);
+    assert_memory_equal(moved.data, call->indices.buffer.data, moved.bytes);
+    assert_int_equal(aclSetOutputTensorAddr(call->executor, 0, call->indices.handle, call->query.buffer.data), 0);
+    assert_int_equal(indexer_forward_call_phase2(call), 161002);
+    test_assert_message("aclnnLightningIndexer: sparseIndicesOut: shares memory with query", (const char *)NULL);
+    assert_int_equal(aclDestroyAclOpExecutor(call->executor), 0);
+    test_buffer_destroy(&moved);
+    close_fixture(&f);
+}
+
 /* Null layouts are BSND. */
 static void test_null_layouts(void **state)
 {
@@ -431,9 +455,9 @@ static void test_null_layouts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rules),        cmocka_unit_test(test_order),  cmocka_unit_test(test_extended),
-        cmocka_unit_test(test_lengths),      cmocka_unit_test(test_tables), cmocka_unit_test(test_late_data),
-        cmocka_unit_test(test_null_layouts),
+        cmocka_unit_test(test_rules),        cmocka_unit_test(test_order),           cmocka_unit_test(test_extended),
+        cmocka_unit_test(test_lengths),      cmocka_unit_test(test_tables),          cmocka_unit_test(test_late_data),
+        cmocka_unit_test(test_null_layouts), cmocka_unit_test(test_moved_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
