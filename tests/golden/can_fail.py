@@ -149,6 +149,12 @@ def main():
     expect(moe, source, combinations_of("topk_512"), "no golden with a number of experts per token: 512")
     expect(indexer, source, member("indexer/counts.npz", "dk.npy", scale_most), "the definition: dk")
     expect(indexer, source, combinations_of("tnd_f32"), "no golden with TND, mode 0")
+    forward = path(programs, "test_golden_indexer_forward")
+    expect(forward, source, member("indexer_forward/bsnd_bf16_mode0.npz", "sparseIndices.npy", scale_most),
+           "the definition: sparseIndices")
+    expect(forward, source, member("indexer_forward/bsnd_bf16_mode0.npz", "sparseValues.npy", scale_last),
+           "the definition: sparseValues")
+    expect(forward, source, combinations_of("pages_"), "no golden with a layout in mode: 80, 0")
     expect(attention, source, combinations_of("f16_mode7"), "no golden with sparse mode 7")
     expect(attention, source, member("attention/f32_mode4.npz", "dq.npy", scale_last), "the definition: dq")
     expect(attention, source, member("attention/f32_mode4.npz", "call.json",
