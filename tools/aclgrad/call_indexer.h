@@ -21,6 +21,10 @@ bool generate_indexer_forward(struct call *call, uint64_t seed, enum fidelity fi
 bool imitate_indexer(const struct call *call, struct tensor_set *values);
 bool inspect_indexer(struct call *call, const struct findings *findings);
 
+/* NaN, infinities and saturated numbers in what a row that sees a key reads; of a call that was checked. */
+bool inspect_forward_numbers(struct call *call, const struct indexer_forward_problem *problem,
+                             const struct findings *findings);
+
 /* Sets the keys of both operators that follow from query, key and the length tensors of these names; counts of keys lie
  * beside packed rows where keys are paged. */
 void describe_indexer_tokens(struct call *call, const char *query_lengths, const char *key_lengths, bool is_paged);

@@ -302,14 +302,17 @@ static bool explain(const struct call *call, const struct facts *facts)
 static bool inspect(struct call *call, const struct findings *findings)
 {
     struct checked_forward checked;
+    bool is_good = true;
     if (!check(call, &checked)) {
         add_finding(findings, SEVERITY_ERROR, "", "rejected", "%s", cli_failure());
         cli_forgive();
     } else if (!checked.problem.is_nothing && visible_pairs(&checked.problem) == 0) {
         add_finding(findings, SEVERITY_NOTE, "", "blind-rows", "no row sees a key: every slot is -1");
+    } else if (!checked.problem.is_nothing) {
+        is_good = inspect_forward_numbers(call, &checked.problem, findings);
     }
     release(&checked);
-    return true;
+    return is_good;
 }
 
 /* --- what tensors say of the problem --------------------------------------------------------------------- */

@@ -22,4 +22,16 @@ bool generate_moe(struct call *call, uint64_t seed, enum fidelity fidelity);
 bool imitate_moe(const struct call *call, struct tensor_set *values);
 bool inspect_moe(struct call *call, const struct findings *findings);
 
+/* sortedIndices, and what its positions mean to the operator that reads it. */
+struct sorted_map {
+    const int32_t *indices; /* [slots] */
+    int64_t slots, topk;
+    int64_t begin, end, local_rows;   /* positions [begin, end) are of this rank, its first local_rows have a row */
+    const char *rows, *of_duplicates; /* the tensor of rows; what becomes of a position that two slots have */
+};
+
+/* Positions that appear twice, are none, or have no row. */
+bool inspect_map(const struct sorted_map *map, const struct findings *findings);
+void inspect_probs(const struct call *call, const struct findings *findings);
+
 #endif

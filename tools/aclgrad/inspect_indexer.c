@@ -133,6 +133,55 @@ static void inspect_values(struct call *call, const struct indexer_problem *p, c
     free(m.slots);
 }
 
+/* --- the forward ----------------------------------------------------------------------------------------- */
+
+/* The key's place in its tensor: in a block of the table, or behind the sequence's first. */
+static int64_t place_of_key(const struct indexer_forward_problem *p, int64_t number,
+                            const struct indexer_sequence *sequence, int64_t key)
+{
+    if (!p->is_paged) {
+        return sequence->key_begin + key;
+    }
+    const int64_t entry = number * p->block_table.dims[1] + key / p->block_size;
+    return *(const int32_t *)indexer_element(&p->block_table, entry) * p->block_size + key % p->block_size;
+}
+
+static void mark_seen(const struct indexer_forward_problem *p, char *rows, char *keys)
+{
+    const struct indexer_tokens tokens = indexer_forward_tokens(p);
+    for (int64_t number = 0; number < indexer_tokens_count(&tokens); ++number) {
+        const struct indexer_sequence s = indexer_tokens_sequence(&tokens, number);
+        int64_t seen = 0;
+        for (int64_t i = 0; i < s.live_rows; ++i) {
+            const int64_t limit = indexer_forward_limit(p, &s, i);
+            rows[s.row_begin + i] = limit > 0;
+            seen = limit > seen ? limit : seen;
+        }
+        for (int64_t key = 0; key < seen; ++key) {
+            keys[place_of_key(p, number, &s, key)] = 1;
+        }
+    }
+}
+
+bool inspect_forward_numbers(struct call *call, const struct indexer_forward_problem *p,
+                             const struct findings *findings)
+{
+    const int64_t all_keys = p->key.dims[0] * (p->has_packed_keys ? 1 : p->key.dims[1]);
+    char *rows = calloc((size_t)p->rows + 1, 1), *keys = calloc((size_t)all_keys + 1, 1);
+    const bool is_good = rows && keys;
+    if (is_good) {
+        mark_seen(p, rows, keys);
+        inspect_one(call, "query", rows, p->rows, findings);
+        inspect_one(call, "weights", rows, p->rows, findings);
+        inspect_one(call, "key", keys, all_keys, findings);
+    }
+    free(rows);
+    free(keys);
+    return is_good || cli_fail(CLI_USAGE, "out of memory");
+}
+
+/* --- the gradient ---------------------------------------------------------------------------------------- */
+
 bool inspect_indexer(struct call *call, const struct findings *findings)
 {
     struct tensor_set outputs = {0};

@@ -15,12 +15,12 @@ struct map_tally {
     int64_t first_outside, first_duplicate, first_other, first_beyond;
 };
 
-static bool tally_map(const struct moe_problem *p, const int32_t *indices, struct map_tally *t)
+static bool tally_map(const struct sorted_map *m, struct map_tally *t)
 {
-    int64_t *slot_of = calloc((size_t)p->slots + 1, sizeof *slot_of); /* counted from 1 */
-    for (int64_t i = 0; slot_of && i < p->slots; ++i) {
-        const int64_t position = indices[i];
-        if (position < 0 || position >= p->slots) {
+    int64_t *slot_of = calloc((size_t)m->slots + 1, sizeof *slot_of); /* counted from 1 */
+    for (int64_t i = 0; slot_of && i < m->slots; ++i) {
+        const int64_t position = m->indices[i];
+        if (position < 0 || position >= m->slots) {
             t->first_outside = t->outside++ ? t->first_outside : i;
             continue;
         }
@@ -29,7 +29,7 @@ static bool tally_map(const struct moe_problem *p, const int32_t *indices, struc
             t->first_other = slot_of[position] - 1;
         }
         slot_of[position] = i + 1;
-        if (position >= p->window_begin && position < p->window_end && position - p->window_begin >= p->local_rows) {
+        if (position >= m->begin && position < m->end && position - m->begin >= m->local_rows) {
             t->first_beyond = t->beyond++ ? t->first_beyond : i;
         }
     }
@@ -38,32 +38,42 @@ static bool tally_map(const struct moe_problem *p, const int32_t *indices, struc
     return is_good || cli_fail(CLI_USAGE, "out of memory");
 }
 
-static void report_map(const struct moe_problem *p, const int32_t *indices, const struct map_tally *t,
-                       const struct findings *findings)
+static void report_map(const struct sorted_map *m, const struct map_tally *t, const struct findings *findings)
 {
+    const int32_t *indices = m->indices;
     if (t->duplicates > 0) {
         add_finding(findings, SEVERITY_ERROR, "sortedIndices", "map-duplicate",
                     "no permutation: %" PRId64 " %s twice, first %d in slots %" PRId64 " and %" PRId64
-                    " (token %" PRId64 ", slot %" PRId64 "); the last one owns the row",
+                    " (token %" PRId64 ", slot %" PRId64 "); %s",
                     t->duplicates, word_for(t->duplicates, "position appears", "positions appear"),
                     (int)indices[t->first_duplicate], t->first_other, t->first_duplicate,
-                    t->first_duplicate / p->topk, t->first_duplicate % p->topk);
+                    t->first_duplicate / m->topk, t->first_duplicate % m->topk, m->of_duplicates);
     }
     if (t->outside > 0) {
         const bool is_minus_one = indices[t->first_outside] == -1;
         add_finding(findings, is_minus_one ? SEVERITY_NOTE : SEVERITY_ERROR, "sortedIndices", "map-range",
                     "%" PRId64 " %s not in [0, %" PRId64 "), the first %d at slot %" PRId64 " (token %" PRId64
                     ", slot %" PRId64 "): such slots are dropped",
-                    t->outside, word_for(t->outside, "position is", "positions are"), p->slots,
-                    (int)indices[t->first_outside], t->first_outside, t->first_outside / p->topk,
-                    t->first_outside % p->topk);
+                    t->outside, word_for(t->outside, "position is", "positions are"), m->slots,
+                    (int)indices[t->first_outside], t->first_outside, t->first_outside / m->topk,
+                    t->first_outside % m->topk);
     }
     if (t->beyond > 0) {
-        add_finding(findings, SEVERITY_WARNING, "permutedTokens", "map-rows",
+        add_finding(findings, SEVERITY_WARNING, m->rows, "map-rows",
                     "%" PRId64 " %s in the window but behind the last row, the first slot %" PRId64
                     ": dropped here, read out of bounds on a device",
                     t->beyond, word_for(t->beyond, "slot lies", "slots lie"), t->first_beyond);
     }
+}
+
+bool inspect_map(const struct sorted_map *map, const struct findings *findings)
+{
+    struct map_tally tally = {0};
+    const bool is_good = tally_map(map, &tally);
+    if (is_good) {
+        report_map(map, &tally, findings);
+    }
+    return is_good;
 }
 
 /* --- numbers --------------------------------------------------------------------------------------------- */
@@ -101,7 +111,7 @@ static void inspect_values(struct call *call, const struct moe_problem *p, const
     free(all_rows);
 }
 
-static void inspect_probs(const struct call *call, const struct findings *findings)
+void inspect_probs(const struct call *call, const struct findings *findings)
 {
     const struct tensor *probs = tensor_set_find(&call->inputs, "probs");
     int64_t odd = 0, first = 0;
@@ -124,7 +134,6 @@ bool inspect_moe(struct call *call, const struct findings *findings)
 {
     struct tensor_set outputs = {0};
     struct checked_moe checked = {0};
-    struct map_tally tally = {0};
     if (!operation_of(call)->make_outputs(call, &outputs)) {
         return false;
     }
@@ -133,10 +142,17 @@ bool inspect_moe(struct call *call, const struct findings *findings)
         add_finding(findings, SEVERITY_ERROR, "", "rejected", "%s", cli_failure());
         cli_forgive();
     } else if (!checked.problem.is_empty) {
-        const int32_t *indices = tensor_set_find(&call->inputs, "sortedIndices")->data;
-        is_good = tally_map(&checked.problem, indices, &tally);
-        report_map(&checked.problem, indices, &tally, findings);
-        inspect_values(call, &checked.problem, indices, findings);
+        const struct moe_problem *p = &checked.problem;
+        const struct sorted_map map = {.indices = tensor_set_find(&call->inputs, "sortedIndices")->data,
+                                       .slots = p->slots,
+                                       .topk = p->topk,
+                                       .begin = p->window_begin,
+                                       .end = p->window_end,
+                                       .local_rows = p->local_rows,
+                                       .rows = "permutedTokens",
+                                       .of_duplicates = "the last one owns the row"};
+        is_good = inspect_map(&map, findings);
+        inspect_values(call, p, map.indices, findings);
         inspect_probs(call, findings);
     }
     release_moe(&checked);

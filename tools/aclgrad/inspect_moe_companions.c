@@ -1,41 +1,64 @@
 /* Self-checks of the inputs of permute, its gradient and unpermute. */
 #include <stdlib.h>
 
+#include "call_moe.h"
 #include "call_moe_companions.h"
 #include "cli.h"
 #include "facts.h"
 #include "inspect.h"
 
-/* The rows of the sorted order that a slot reads: others may hold anything. */
-static char *find_live_rows(const struct moe_unpermute_problem *p, int64_t rows)
+static int64_t row_of(const struct moe_unpermute_problem *p, const int32_t *indices, int64_t slot)
 {
-    const int32_t *indices = ag_view_origin(&p->sorted_indices);
-    char *is_live = calloc((size_t)rows + 1, 1);
-    for (int64_t i = 0; is_live && i < p->slots; ++i) {
-        const int64_t row = indices[i * p->sorted_indices.strides[0]] - p->window.begin;
-        if (row >= 0 && row < p->local_rows) {
-            is_live[row] = 1;
-        }
-    }
-    return is_live;
+    const int64_t row = indices[slot] - p->window.begin;
+    return row >= 0 && row < p->local_rows ? row : -1;
 }
 
-static bool inspect_values(struct call *call, const struct checked_companion *checked,
-                           const struct findings *findings)
+static void inspect_one(struct call *call, const char *name, const char *is_live, int64_t parts,
+                        const struct findings *findings)
+{
+    const struct tensor *t = tensor_set_find(&call->inputs, name);
+    if (t && t->elems > 0 && parts > 0) {
+        const struct axes axes = axes_of_tensor(t);
+        inspect_numbers(t, &axes, is_live, t->elems / parts, findings);
+    }
+}
+
+/* Rows of the sorted order that no slot reads, and probs of slots that are not here, may hold anything. */
+static bool inspect_unpermute(struct call *call, const struct moe_unpermute_problem *p,
+                              const struct findings *findings)
 {
     const char *const *inputs = operation_of(call)->inputs;
-    const struct tensor *rows = tensor_set_find(&call->inputs, inputs[0]);
-    const bool is_permute = call->problem.op == PROBLEM_MOE_PERMUTE;
-    char *is_live = is_permute ? NULL : find_live_rows(&checked->unpermute, rows->dims[0]);
-    if (!is_permute && !is_live) {
-        return cli_fail(CLI_USAGE, "out of memory");
+    const bool is_grad = call->problem.op == PROBLEM_MOE_PERMUTE_GRAD;
+    const int64_t rows = p->permuted_tokens.dims[0];
+    const struct sorted_map map = {.indices = tensor_set_find(&call->inputs, "sortedIndices")->data,
+                                   .slots = p->slots,
+                                   .topk = p->topk,
+                                   .begin = p->window.begin,
+                                   .end = p->window.end,
+                                   .local_rows = p->local_rows,
+                                   .rows = inputs[0],
+                                   .of_duplicates = "both read the row"};
+    char *rows_read = calloc((size_t)rows + 1, 1), *slots_read = calloc((size_t)p->slots + 1, 1);
+    bool is_good = rows_read && slots_read && inspect_map(&map, findings);
+    for (int64_t i = 0; is_good && i < p->slots; ++i) {
+        const int64_t row = row_of(p, map.indices, i);
+        if (row >= 0) {
+            rows_read[row] = slots_read[i] = 1;
+        }
     }
-    const struct axes axes = axes_of_tensor(rows);
-    if (rows->elems > 0) {
-        inspect_numbers(rows, &axes, is_live, rows->dims[1], findings);
+    if (is_good) {
+        inspect_one(call, inputs[0], rows_read, rows, findings);
+        inspect_one(call, inputs[2], is_grad ? rows_read : slots_read, is_grad ? rows : p->slots, findings);
     }
-    free(is_live);
-    return true;
+    free(rows_read);
+    free(slots_read);
+    return is_good || cli_fail(CLI_USAGE, "out of memory");
+}
+
+static void inspect_permute(struct call *call, const struct findings *findings)
+{
+    inspect_one(call, "tokens", NULL, 1, findings);
+    inspect_one(call, "probs", NULL, 1, findings);
 }
 
 bool inspect_moe_companion(struct call *call, const struct findings *findings)
@@ -47,8 +70,12 @@ bool inspect_moe_companion(struct call *call, const struct findings *findings)
     if (is_good && !check_companion(call, &outputs, &checked)) {
         add_finding(findings, SEVERITY_ERROR, "", "rejected", "%s", cli_failure());
         cli_forgive();
-    } else if (is_good && !(op == PROBLEM_MOE_PERMUTE ? checked.permute.is_empty : checked.unpermute.is_empty)) {
-        is_good = inspect_values(call, &checked, findings);
+    } else if (is_good && op == PROBLEM_MOE_PERMUTE) {
+        inspect_permute(call, findings);
+        inspect_probs(call, findings);
+    } else if (is_good && !checked.unpermute.is_empty) {
+        is_good = inspect_unpermute(call, &checked.unpermute, findings);
+        inspect_probs(call, findings);
     }
     release_companion(&checked);
     tensor_set_destroy(&outputs);
