@@ -62,9 +62,12 @@ bench-compare: bench-peers ## the product and its peers in turns, as ratios: ben
 	    'build-peers/bin/aclgrad_peers --peer onednn' --also 'build-peers/bin/aclgrad_peers --peer openblas' \
 	    --also 'build-peers/bin/aclgrad_peers --peer loop' --also '$(TORCH_PYTHON) bench/peers/torch_peers.py' $(BENCH:%=@bench/%.txt)
 
-roofline:       ## bench/results/*.csv as a picture: bench/results/roofline.svg
+bench-bits: all ## the problems of bench/ with 1, 2, 3 and 7 threads: the same bits (an hour; BENCH=models)
+	@bench/same_bits.sh build/bin/aclgrad $(BENCH:%=bench/%.txt)
+
+roofline:       ## bench/results/*.csv as a picture: docs/roofline.svg
 	@tools/setup.sh peers
-	@/usr/bin/python3 bench/roofline.py bench/results/roofline.svg $(BENCH:%=bench/results/%.csv)
+	@/usr/bin/python3 bench/roofline.py docs/roofline.svg $(BENCH:%=bench/results/%.csv)
 
 format:         ## rewrites the sources in the house format
 	@tools/setup.sh lint

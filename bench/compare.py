@@ -45,9 +45,10 @@ def read_problems(operands):
 
 
 def command_words(text, seconds):
-    """The command alone is asked to bench; others know what to do."""
+    """The product, also behind chrt or taskset, is asked to bench; others know what to do."""
     words = shlex.split(text)
-    if os.path.basename(words[0]) == "aclgrad" and "bench" not in words:
+    programs = [os.path.basename(word) for word in words]
+    if "aclgrad" in programs and "bench" not in words and not any(name.endswith(".py") for name in programs):
         words += ["bench", "--no-peak"]
     return words + ["--csv", "--seconds", seconds]
 

@@ -135,4 +135,9 @@ static void multiply(void *opaque, const struct product *p, const void *a, const
     must(dnnl_primitive_execute(entry->primitive, lane->stream, 3, args), "matmul");
 }
 
-const struct backend onednn_backend = {"onednn", true, open_lane, close_lane, multiply};
+static bool has_bf16(void)
+{
+    return __builtin_cpu_supports("avx512bw");
+}
+
+const struct backend onednn_backend = {"onednn", has_bf16, open_lane, close_lane, multiply};

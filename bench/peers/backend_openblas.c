@@ -22,4 +22,4 @@ static void multiply(void *lane, const struct product *p, const void *a, const v
                 p->accumulates ? 1 : 0, c, (int)p->c_stride);
 }
 
-const struct backend openblas_backend = {"openblas", false, open_lane, close_lane, multiply};
+const struct backend openblas_backend = {"openblas", NULL, open_lane, close_lane, multiply};

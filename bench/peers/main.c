@@ -50,13 +50,16 @@ static const struct argp peers_argp = {options,
                                        NULL};
 
 /* One thread in each library: the peers run heads, rows and tokens in parallel themselves, which is faster. And a core type for
- * OpenBLAS, which takes a CPU that it does not know for one without AVX-512. Both are read when the libraries start. */
+ * OpenBLAS, which takes a CPU that it does not know for one without AVX-512; on one that has none it may choose itself. Both
+ * are read when the libraries start. */
 static void restart_with_environment(char **argv)
 {
     if (!getenv("OMP_NUM_THREADS")) {
         setenv("OMP_NUM_THREADS", "1", 1);
         setenv("OPENBLAS_NUM_THREADS", "1", 1);
-        setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
+        if (__builtin_cpu_supports("avx512bw")) {
+            setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
+        }
         execv("/proc/self/exe", argv);
     }
 }

@@ -18,7 +18,7 @@ struct product {
 /* A library of matrix products. A lane is what one thread needs; products of one thread, on that thread. */
 struct backend {
     const char *name;
-    bool has_bf16; /* else the work is done in float */
+    bool (*has_bf16)(void); /* on this CPU; else, and where it is NULL, the work is done in float */
     void *(*open_lane)(void);
     void (*close_lane)(void *lane);
     void (*multiply)(void *lane, const struct product *product, const void *a, const void *b, float *c);

@@ -271,7 +271,7 @@ bool open_attention(struct peer_work *work, const struct call *call, struct tens
     }
     bind(s, call, outputs);
     s->backend = backend;
-    s->is_bf16 = backend->has_bf16 && s->query->dtype == AG_BF16;
+    s->is_bf16 = backend->has_bf16 && backend->has_bf16() && s->query->dtype == AG_BF16;
     s->layout = layout_of(&s->checked.problem);
     s->dim = s->checked.problem.dim + s->checked.problem.rope_dim;
     s->value_dim = s->checked.problem.value_dim;

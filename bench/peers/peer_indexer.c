@@ -189,7 +189,7 @@ bool open_indexer(struct peer_work *work, const struct call *call, struct tensor
     s->dk = tensor_set_find(outputs, "dk");
     s->dweights = tensor_set_find(outputs, "dweights");
     s->index_stride = s->indices->dims[s->indices->rank - 1];
-    s->is_bf16 = backend->has_bf16 && s->query->dtype == AG_BF16;
+    s->is_bf16 = backend->has_bf16 && backend->has_bf16() && s->query->dtype == AG_BF16;
     s->lane_count = ag_config_get().threads;
     s->lanes = take(&s->blocks, s->lane_count * (int64_t)sizeof *s->lanes / 4);
     for (int i = 0; i < s->lane_count; ++i) {
