@@ -32,12 +32,21 @@ enum ag_isa ag_isa_by_name(const char *name)
 }
 
 #if defined(__x86_64__)
-/* clang 14's __builtin_cpu_supports does not know this name. Asked for together with AVX2 only, which says that the
- * operating system keeps the registers. */
-static bool has_f16c(void)
+static bool is_f16c_there;
+
+static void ask_for_f16c(void)
 {
     unsigned eax, ebx, ecx, edx;
-    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+    is_f16c_there = __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+}
+
+/* clang 14's __builtin_cpu_supports does not know this name. Asked for together with AVX2 only, which says that the
+ * operating system keeps the registers. Asked once: in a virtual machine the instruction takes microseconds. */
+static bool has_f16c(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, ask_for_f16c);
+    return is_f16c_there;
 }
 
 static bool has_avx512(void)
