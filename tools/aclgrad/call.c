@@ -74,7 +74,7 @@ struct axes call_axes(struct call *call, const struct tensor *tensor)
         return axes;
     }
     if (problem_is_moe(&call->problem)) {
-        if (call->expert_ends && strncmp(tensor->name, "permutedTokens", strlen("permutedTokens")) == 0) {
+        if (call->expert_ends && strcmp(axes.names[axes.row_axis], "row") == 0) { /* of the sorted order */
             set_expert_groups(call, &axes);
         }
     } else if (call->problem.op == PROBLEM_ATTENTION || problem_is(&call->problem, "layout", "tnd")) {
@@ -155,6 +155,13 @@ void ready_call_release(struct ready_call *ready)
         aclrtFree(ready->workspace);
     }
     memset(ready, 0, sizeof *ready);
+}
+
+/* --- outputs --------------------------------------------------------------------------------------------- */
+
+int64_t tensor_dim(const struct tensor *tensor, int axis)
+{
+    return axis < tensor->rank ? tensor->dims[axis] : 1;
 }
 
 /* --- calls ----------------------------------------------------------------------------------------------- */

@@ -13,7 +13,7 @@ struct call {
     struct tensor_set inputs;
     struct tensor_set recorded; /* outputs that came with the inputs; may be empty */
     char damage[256];     /* what a recording's own description contradicts; "" : nothing. Then only doctor goes on */
-    int64_t *expert_ends; /* moe, where known: ends of the experts' stretches of the sorted order */
+    int64_t *expert_ends; /* the moe family, where known: ends of the experts' stretches of the sorted order */
     int64_t expert_count;
     int64_t *query_ends, *key_ends; /* sequences, for names of places (call_axes) */
     int64_t query_end_count, key_end_count;
@@ -54,6 +54,9 @@ void ready_call_release(struct ready_call *ready);
 
 /* CLI_REJECTED with the library's message. */
 bool fail_rejected(const char *entry, aclnnStatus status);
+
+/* The dim along an axis; 1 where the tensor has not so many: outputs of inputs that the library will refuse. */
+int64_t tensor_dim(const struct tensor *tensor, int axis);
 
 /* Adds an output with the dims of `like` (nothing when that is NULL); *made is it. */
 bool add_output(struct tensor_set *outputs, const char *name, int dtype, const struct tensor *like);

@@ -73,10 +73,10 @@ static bool make_outputs(const struct call *call, struct tensor_set *outputs)
 {
     const struct tensor *grad = tensor_set_find(&call->inputs, "unpermutedTokensGrad");
     const struct tensor *probs = tensor_set_find(&call->inputs, "probs");
-    if (!grad || grad->rank != 2) {
-        return cli_fail(CLI_USAGE, "moe: unpermutedTokensGrad is missing, or is no matrix");
+    if (!grad) {
+        return true; /* the library will say so */
     }
-    const int64_t dims[2] = {output_rows(call), grad->dims[1]}, none[2] = {0, 0};
+    const int64_t dims[2] = {output_rows(call), tensor_dim(grad, 1)}, none[2] = {0, 0};
     return tensor_set_create(outputs, "permutedTokensGrad", grad->dtype, 2, dims) &&
            (probs ? add_output(outputs, "probsGrad", probs->dtype, probs)
                   : tensor_set_create(outputs, "probsGrad", grad->dtype, 2, none) != NULL);

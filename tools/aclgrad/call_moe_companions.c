@@ -129,11 +129,11 @@ static bool make_permute_outputs(const struct call *call, struct tensor_set *out
     const struct tensor *tokens = tensor_set_find(&call->inputs, "tokens");
     const struct tensor *indices = tensor_set_find(&call->inputs, "indices");
     const struct tensor *probs = tensor_set_find(&call->inputs, "probs");
-    if (!tokens || tokens->rank != 2 || !indices) {
-        return cli_fail(CLI_USAGE, "moe_permute: tokens or indices are missing, or tokens are no matrix");
+    if (!tokens || !indices) {
+        return true; /* the library will say so */
     }
     const int64_t rows = permuted_rows(call, indices->elems);
-    const int64_t dims[2] = {rows > 0 ? rows : 0, tokens->dims[1]};
+    const int64_t dims[2] = {rows > 0 ? rows : 0, tensor_dim(tokens, 1)};
     return tensor_set_create(outputs, "permuteTokens", tokens->dtype, 2, dims) &&
            tensor_set_create(outputs, "sortedIndices", AG_INT32, 1, &indices->elems) &&
            (!probs || tensor_set_create(outputs, "permuteProbs", probs->dtype, 1, dims));
@@ -145,12 +145,11 @@ static bool make_token_outputs(const struct call *call, struct tensor_set *outpu
     const struct operation *op = operation_of(call);
     const struct tensor *permuted = tensor_set_find(&call->inputs, op->inputs[0]);
     const struct tensor *probs = tensor_set_find(&call->inputs, op->inputs[2]);
-    if (!permuted || permuted->rank != 2) {
-        return cli_fail(CLI_USAGE, "%s: %s is missing, or is no matrix", problem_table_of(&call->problem)->name,
-                        op->inputs[0]);
+    if (!permuted) {
+        return true; /* the library will say so */
     }
     const int64_t tokens = problem_integer(&call->problem, "t");
-    const int64_t dims[2] = {tokens, permuted->dims[1]},
+    const int64_t dims[2] = {tokens, tensor_dim(permuted, 1)},
                   by_expert[2] = {tokens, problem_integer(&call->problem, "k")};
     return tensor_set_create(outputs, op->outputs[0], permuted->dtype, 2, dims) &&
            (!is_grad || !probs || tensor_set_create(outputs, op->outputs[1], probs->dtype, 2, by_expert));

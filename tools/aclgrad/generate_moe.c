@@ -67,8 +67,8 @@ static void route(const struct sizes *s, bool is_skewed, uint64_t seed, int32_t 
     }
 }
 
-/* counts[e]: slots of each expert; indices[slot]: its place when sorted by expert, stable. */
-static void sort_slots(const struct sizes *s, const int32_t *expert_of, int32_t *indices, int64_t *starts)
+/* starts[e]: the place of expert e's first slot in the order sorted by expert. */
+static void count_slots(const struct sizes *s, const int32_t *expert_of, int64_t *starts)
 {
     memset(starts, 0, (size_t)(s->e + 1) * sizeof *starts);
     for (int64_t i = 0; i < s->slots; ++i) {
@@ -77,21 +77,23 @@ static void sort_slots(const struct sizes *s, const int32_t *expert_of, int32_t 
     for (int64_t e = 0; e < s->e; ++e) {
         starts[e + 1] += starts[e];
     }
-    for (int64_t i = 0; i < s->slots; ++i) {
-        indices[i] = (int32_t)starts[expert_of[i]]++;
-    }
 }
 
-static bool make_indices(struct call *call, const struct sizes *s, uint64_t seed)
+/* Routes, and fills `indices`: the experts themselves, or each slot's place when sorted by expert, stable. */
+static bool route_into(struct call *call, const struct sizes *s, uint64_t seed, struct tensor *indices,
+                       bool are_experts)
 {
-    struct tensor *indices = tensor_set_create(&call->inputs, "sortedIndices", AG_INT32, 1, &s->slots);
     int32_t *expert_of = malloc((size_t)(s->slots + 1) * sizeof *expert_of);
     int32_t *experts = malloc((size_t)(s->e + 1) * sizeof *experts);
     int64_t *starts = malloc((size_t)(s->e + 1) * sizeof *starts);
     const bool is_good = indices && expert_of && experts && starts;
     if (is_good) {
         route(s, problem_is(&call->problem, "kind", "skewed"), seed, expert_of, experts);
-        sort_slots(s, expert_of, indices->data, starts);
+        count_slots(s, expert_of, starts);
+        for (int64_t i = 0; i < s->slots; ++i) {
+            const int64_t place = starts[expert_of[i]]++;
+            tensor_set(indices, i, (double)(are_experts ? expert_of[i] : place));
+        }
         call->expert_ends = starts; /* each start has moved to its expert's end */
         call->expert_count = s->e;
         starts = NULL;
@@ -100,6 +102,12 @@ static bool make_indices(struct call *call, const struct sizes *s, uint64_t seed
     free(experts);
     free(starts);
     return is_good || cli_fail(CLI_USAGE, "out of memory");
+}
+
+static bool make_indices(struct call *call, const struct sizes *s, uint64_t seed)
+{
+    struct tensor *indices = tensor_set_create(&call->inputs, "sortedIndices", AG_INT32, 1, &s->slots);
+    return route_into(call, s, seed, indices, false);
 }
 
 /* --- the other tensors ----------------------------------------------------------------------------------- */
@@ -202,18 +210,7 @@ static bool make_experts(struct call *call, const struct sizes *s, uint64_t seed
     const int64_t dims[2] = {s->t, s->k};
     struct tensor *indices =
         tensor_set_create(&call->inputs, "indices", dtype_of_word(problem_word(&call->problem, "index")), 2, dims);
-    int32_t *expert_of = malloc((size_t)(s->slots + 1) * sizeof *expert_of);
-    int32_t *experts = malloc((size_t)(s->e + 1) * sizeof *experts);
-    const bool is_good = indices && expert_of && experts;
-    if (is_good) {
-        route(s, problem_is(&call->problem, "kind", "skewed"), seed, expert_of, experts);
-    }
-    for (int64_t i = 0; is_good && i < s->slots; ++i) {
-        tensor_set(indices, i, expert_of[i]);
-    }
-    free(expert_of);
-    free(experts);
-    return is_good || cli_fail(CLI_USAGE, "out of memory");
+    return route_into(call, s, seed, indices, true);
 }
 
 /* Gradients of the probs that a permute moved along. */

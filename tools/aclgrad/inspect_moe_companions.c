@@ -1,4 +1,5 @@
 /* Self-checks of the inputs of permute, its gradient and unpermute. */
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "call_moe.h"
@@ -55,8 +56,30 @@ static bool inspect_unpermute(struct call *call, const struct moe_unpermute_prob
     return is_good || cli_fail(CLI_USAGE, "out of memory");
 }
 
+/* Any number orders slots, but experts are counted from 0: what is below is a mark of something. */
+static void inspect_experts(const struct call *call, const struct findings *findings)
+{
+    const struct tensor *experts = tensor_set_find(&call->inputs, "indices");
+    int64_t negative = 0, first = 0;
+    char place[PLACE_TEXT];
+    for (int64_t at = 0; at < experts->elems; ++at) {
+        if (tensor_get(experts, at) < 0) {
+            first = negative++ ? first : at;
+        }
+    }
+    if (negative > 0) {
+        const struct axes axes = axes_of_tensor(experts);
+        add_finding(findings, SEVERITY_WARNING, "indices", "expert-range",
+                    "%" PRId64
+                    " %s negative, the first %.0f at %s: such slots are sorted before expert 0, not dropped",
+                    negative, word_for(negative, "expert number is", "expert numbers are"),
+                    tensor_get(experts, first), axes_place(&axes, experts, first, place));
+    }
+}
+
 static void inspect_permute(struct call *call, const struct findings *findings)
 {
+    inspect_experts(call, findings);
     inspect_one(call, "tokens", NULL, 1, findings);
     inspect_one(call, "probs", NULL, 1, findings);
 }

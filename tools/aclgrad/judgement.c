@@ -122,12 +122,53 @@ static bool has_rows_shifted_by_start(struct call *call, const struct answers *a
     return rows > 0 && equal * 10 >= rows * hidden * 9;
 }
 
+/* Outputs of a call that reads permuted rows: are they those of rows read at their sorted position? Either as if the window
+ * began at 0, or with the window's own slots. */
+static bool are_rows_read_from_start(struct call *call, int64_t begin, int64_t end, bool has_own_slots)
+{
+    struct tensor *map = tensor_set_find(&call->inputs, "sortedIndices"), moved;
+    struct tensor_set values = {0}, bounds = {0};
+    if (!map || !tensor_create(&moved, map->name, map->dtype, map->rank, map->dims)) {
+        return false;
+    }
+    for (int64_t at = 0; at < map->elems; ++at) {
+        const double position = tensor_get(map, at);
+        tensor_set(&moved, at,
+                   has_own_slots && (position < (double)begin || position >= (double)end) ? -1 : position);
+    }
+    const struct tensor given = *map;
+    *map = moved;
+    const bool is_it = problem_set_list(&call->problem, "range", (int64_t[]){0, end - begin}, 2) &&
+                       operation_of(call)->define(call, &values, &bounds) && explains(call, &values, &bounds);
+    *map = given;
+    problem_set_list(&call->problem, "range", (int64_t[]){begin, end}, 2);
+    cli_forgive();
+    tensor_destroy(&moved);
+    tensor_set_destroy(&values);
+    tensor_set_destroy(&bounds);
+    return is_it;
+}
+
+static void try_window_start(struct call *call, struct verdict *verdict)
+{
+    int64_t count;
+    const int64_t *range = problem_list(&call->problem, "range", &count);
+    const int64_t begin = count == 2 ? range[0] : 0, end = count == 2 ? range[1] : 0;
+    if (begin > 0 && end > begin &&
+        (are_rows_read_from_start(call, begin, end, false) || are_rows_read_from_start(call, begin, end, true))) {
+        verdict_note(verdict, operation_of(call)->outputs[0], "window-start",
+                     "rows were read at their sorted position: the window's start was not subtracted");
+    }
+}
+
 static void try_hypotheses(struct call *call, const struct answers *a, struct verdict *verdict)
 {
     if (call->problem.op == PROBLEM_ATTENTION) {
         try_orders(call, verdict);
     } else if (call->problem.op == PROBLEM_ATTENTION_FORWARD) {
         try_other_order(call, verdict);
+    } else if (call->problem.op == PROBLEM_MOE_PERMUTE_GRAD || call->problem.op == PROBLEM_MOE_UNPERMUTE) {
+        try_window_start(call, verdict);
     } else if (call->problem.op == PROBLEM_MOE && has_rows_shifted_by_start(call, a)) {
         verdict_note(verdict, "permutedTokensGrad", "window-start",
                      "rows lie at their sorted position: the window's start was not subtracted");

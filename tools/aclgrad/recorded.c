@@ -133,15 +133,19 @@ static const struct alias scalar_aliases[] = {{PROBLEM_ATTENTION, "actualseqqlen
                                               {PROBLEM_MOE_PERMUTE, "paddedmode", "padded"},
                                               {PROBLEM_MOE_PERMUTE, "range", "range"},
                                               {PROBLEM_MOE_PERMUTE, "numouttokens", "cut"},
+                                              {PROBLEM_MOE_PERMUTE, "expertends", "experts"},
                                               {PROBLEM_MOE_PERMUTE_GRAD, "paddedmode", "padded"},
                                               {PROBLEM_MOE_PERMUTE_GRAD, "range", "range"},
                                               {PROBLEM_MOE_PERMUTE_GRAD, "numtopk", "k"},
+                                              {PROBLEM_MOE_PERMUTE_GRAD, "expertends", "experts"},
                                               {PROBLEM_MOE_UNPERMUTE, "paddedmode", "padded"},
                                               {PROBLEM_MOE_UNPERMUTE, "range", "range"},
                                               {PROBLEM_MOE_UNPERMUTE, "numtopk", "k"},
                                               {PROBLEM_MOE_UNPERMUTE, "restoreshape", NULL},
+                                              {PROBLEM_MOE_UNPERMUTE, "expertends", "experts"},
                                               {PROBLEM_MOE_UNPERMUTE_GRAD, "paddedmode", "padded"},
-                                              {PROBLEM_MOE_UNPERMUTE_GRAD, "restoreshape", NULL}};
+                                              {PROBLEM_MOE_UNPERMUTE_GRAD, "restoreshape", NULL},
+                                              {PROBLEM_MOE_UNPERMUTE_GRAD, "expertends", "experts"}};
 enum { SCALAR_ALIASES = sizeof scalar_aliases / sizeof *scalar_aliases };
 
 /* The forward's recordings have the scalars of the gradient's, and one more. */
@@ -707,7 +711,7 @@ static void write_moe(const struct call *call, json_t *to)
     if (problem_knows(p, "range")) {
         json_object_set_new(to, "range", problem_has(p, "range") ? json_list(range, count) : json_null());
     }
-    if (call->expert_ends && p->op == PROBLEM_MOE) {
+    if (call->expert_ends) {
         json_object_set_new(to, "expertEnds", json_list(call->expert_ends, call->expert_count));
     }
 }
