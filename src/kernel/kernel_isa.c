@@ -29,6 +29,8 @@
 #include "kernel/attention_probabilities.inc"
 #include "kernel/attention_softmax.inc"
 
+enum { ROWS_AHEAD = 8 }; /* are fetched: 3 and 16 gain less */
+
 /* --- per element type ---------------------------------------------------------------------------------- */
 
 #define ELEM      float
