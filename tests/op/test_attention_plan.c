@@ -386,7 +386,7 @@ static void plan_describes_itself(void **state)
     test_configure(1, AG_ISA_SCALAR, AG_LIMITS_DOCUMENTED);
     struct adopted adopted = adopt_one(&layer, &sequence);
     attention_describe_plan(&adopted.plan, text, sizeof text);
-    assert_non_null(strstr(text, "elem=fp32 panel=fp32 kernels=scalar"));
+    assert_non_null(strstr(text, "elem=FLOAT panel=fp32 kernels=scalar"));
     assert_non_null(strstr(text, " tiles=40 ")); /* 8 heads: rows 0..255 meet 2 key tiles, rows 256..511 meet 3 */
     assert_non_null(strstr(text, " items=8 "));
     assert_non_null(strstr(text, " statistics=cann "));

@@ -60,7 +60,8 @@ static const struct argp bench_argp = {
     "second has passed. Between the runs, the machine's peak is measured in short bursts, with as many threads: "
     "products of the problem's type in the nearest cache, or copies of as many bytes past all caches.\v"
     "min_ms, median_ms, p90_ms  of the runs\n"
-    "gflops, gbytes             1e9 operations, bytes a second: the fastest run\n"
+    "gflops, gbytes             1e9 operations, bytes a second: the fastest run; an operator that only moves bytes\n"
+    "                           has 0 gflops\n"
     "percent_of_peak            that rate in the fastest burst's; 0 with --no-peak\n"
     "runs                       how many\n"
     "peak                       of what: products or copy\n"
@@ -140,11 +141,14 @@ static enum peak_kind peak_kind_of(const struct call *call, double work, double 
     return is_bound_by_bytes(work, bytes) ? PEAK_COPY : call->inputs.items[0].dtype == AG_BF16 ? PEAK_BF16 : PEAK_FMA;
 }
 
+static bool moves_only; /* a problem multiplied and added nothing */
+
 static void add_row(struct table *table, const struct call *call, const struct times *t, double work, double bytes)
 {
     char *text = problem_print(&call->problem);
     const bool is_copy = is_bound_by_bytes(work, bytes);
     const double best = t->ms[0], gflops = work / best * 1e-6, gbytes = bytes / best * 1e-6;
+    moves_only = moves_only || (work == 0 && bytes > 0);
     table_row(table, "ggggggdss", best, t->ms[t->count / 2], t->ms[t->count * 9 / 10], gflops, gbytes,
               t->peak > 0 ? 100 * (is_copy ? gbytes : gflops) / t->peak : 0.0, (int64_t)t->count,
               is_copy ? "copy" : "products", text);
@@ -181,7 +185,8 @@ static bool bench_one(struct problem *problem, struct table *table)
     struct call call = {0};
     struct tensor_set outputs = {0};
     struct ready_call ready = {0};
-    const bool is_good = call_generate(&call, problem, FIDELITY_SPEED) &&
+    const char *const operator_name = problem_table_of(problem)->name;
+    const bool is_good = (call_generate(&call, problem, FIDELITY_SPEED) || cli_fail_in("%s", operator_name)) &&
                          operation_of(&call)->make_outputs(&call, &outputs) &&
                          operation_of(&call)->prepare(&call, &outputs, &ready) && bench_ready(&call, &ready, table);
     ready_call_release(&ready);
@@ -213,6 +218,9 @@ int command_bench(int argc, char **argv)
         table_set("threads", json_integer(ag_config_get().threads));
         table_set("kernels", json_string(ag_isa_name(ag_kernels_current()->isa)));
         table_print(&table);
+        if (moves_only) {
+            table_line("0 gflops: nothing is multiplied or added, bytes are moved");
+        }
         table_finish("bench");
     }
     table_discard(&table);

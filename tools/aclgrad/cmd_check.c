@@ -105,7 +105,7 @@ static bool check_one(struct problem *problem, struct verdict *verdict, struct r
         rounding_compare(rounding, &results.fast, &results.device, &results.values, &results.bounds, text);
     }
     if (!is_good) {
-        cli_fail_in("%s", text ? text : "problem");
+        fail_in_problem(text ? text : "problem");
     }
     answers_destroy(&results);
     call_destroy(&call);

@@ -208,10 +208,26 @@ static bool compare_all(struct sides *s, struct verdict *verdict)
     return true;
 }
 
+/* The shape and type of raw files are those of none here. */
+static bool hints_are_used(char **operands)
+{
+    const char *const paths[] = {operands[0], operands[1], given.trusted, given.bound};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; ++i) {
+        if (paths[i] && tensor_path_is_raw(paths[i])) {
+            return true;
+        }
+    }
+    const char *unused = given.hints.shape ? "--shape" : given.hints.dtype ? "--dtype" : NULL;
+    return !unused || cli_fail(CLI_USAGE, "%s: no file here is raw, each says its own shape and type", unused);
+}
+
 /* What the rule does not look at would be believed to have been looked at. */
-static bool options_are_used(void)
+static bool options_are_used(char **operands)
 {
     struct standard standard;
+    if (!hints_are_used(operands)) {
+        return false;
+    }
     if (!standard_parse(given.standard ? given.standard : "opbase", &standard)) {
         return false;
     }
@@ -255,7 +271,7 @@ static bool read_side(const char *path, struct tensor_set *set, struct sides *s)
 
 static bool read_sides(char **operands, struct sides *s)
 {
-    return options_are_used() && read_side(operands[0], &s->a, s) && read_side(operands[1], &s->b, s) &&
+    return options_are_used(operands) && read_side(operands[0], &s->a, s) && read_side(operands[1], &s->b, s) &&
            (!given.trusted || tensor_path_read(given.trusted, &given.hints, &s->trusted, NULL)) &&
            (!given.bound ||
             (tensor_path_read(given.bound, &given.hints, &s->bound, NULL) && bounds_are_sizes(&s->bound)));

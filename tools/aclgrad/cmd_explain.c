@@ -45,7 +45,7 @@ static void explain_tensors(const struct call *call, const struct facts *facts)
     char text[AG_SHAPE_TEXT + 16], shape[AG_SHAPE_TEXT];
     for (int i = 0; i < call->inputs.count; ++i) {
         const struct tensor *t = &call->inputs.items[i];
-        snprintf(text, sizeof text, "%s %s", dtype_word(t->dtype), tensor_shape(t, shape));
+        snprintf(text, sizeof text, "%s %s", ag_dtype_name(t->dtype), tensor_shape(t, shape));
         facts->add(facts->context, "inputs", t->name, text);
     }
 }

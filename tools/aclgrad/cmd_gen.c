@@ -183,7 +183,7 @@ static const struct argp run_argp = {
     run_options,
     parse_option,
     "CALL",
-    "Computes the gradients of a recorded call (a directory, .npz or .safetensors, see "
+    "Computes the outputs of a recorded call (a directory, .npz or .safetensors, see "
     "`aclgrad gen`) or of a problem string, and writes them.",
     NULL,
     NULL,

@@ -31,7 +31,7 @@ static bool read_sizes(const struct problem *p, struct sizes *s)
     int64_t *q, *kv, q_count, kv_count;
     const bool has_keys = problem_has(p, "kv") || problem_has(p, "kvends");
     if (!problem_has(p, "q") && !problem_has(p, "qends")) {
-        return cli_fail(CLI_USAGE, "%s: q is missing, the lengths of the query sequences", problem_table_of(p)->name);
+        return cli_fail(CLI_USAGE, "q is missing, the lengths of the query sequences");
     }
     if (!problem_ends(p, "q", "qends", &q, &q_count)) {
         return false;

@@ -66,11 +66,10 @@ static bool is_uniform(const int64_t *lengths, int64_t count, int64_t length)
     return true;
 }
 
-static bool check_sizes(const struct problem *p, const struct sizes *s, int64_t key_batches)
+static bool check_sizes(const struct sizes *s, int64_t key_batches)
 {
-    const char *name = problem_table_of(p)->name;
-    return key_batches == s->batches || cli_fail(CLI_USAGE, "%s: q has %lld sequences, kv has %lld", name,
-                                                 (long long)s->batches, (long long)key_batches);
+    return key_batches == s->batches ||
+           cli_fail(CLI_USAGE, "q has %lld sequences, kv has %lld", (long long)s->batches, (long long)key_batches);
 }
 
 static bool read_sizes(const struct problem *p, struct sizes *s)
@@ -81,12 +80,12 @@ static bool read_sizes(const struct problem *p, struct sizes *s)
     s->page = s->is_forward ? problem_integer(p, "page") : 0;
     s->has_packed_keys = s->is_packed && s->page == 0;
     if (!problem_has(p, "q") && !problem_has(p, "qends")) {
-        return cli_fail(CLI_USAGE, "%s: q is missing, the lengths of the query sequences", problem_table_of(p)->name);
+        return cli_fail(CLI_USAGE, "q is missing, the lengths of the query sequences");
     }
     if (!read_lengths(p, "q", "qends", s->is_packed, &s->q, &s->batches) ||
         !read_lengths(p, has_keys ? "kv" : "q", has_keys ? "kvends" : "qends", s->has_packed_keys, &s->kv,
                       &key_batches) ||
-        !check_sizes(p, s, key_batches)) {
+        !check_sizes(s, key_batches)) {
         return false;
     }
     s->rows = problem_integer_or(p, "t1", s->is_packed ? total(s->q, s->batches) : longest(s->q, s->batches));

@@ -27,13 +27,13 @@ static bool read_sizes(const struct problem *p, struct sizes *s)
     *s = (struct sizes){.t = problem_integer(p, "t"), .k = problem_integer(p, "k"), .h = problem_integer(p, "h")};
     s->e = problem_integer_or(p, "e", 8 * s->k);
     if (__builtin_mul_overflow(s->t, s->k, &s->slots)) {
-        return cli_fail(CLI_USAGE, "moe: t * k does not fit 64 bits");
+        return cli_fail(CLI_USAGE, "t * k does not fit 64 bits");
     }
     if (s->slots > INT32_MAX) {
-        return cli_fail(CLI_USAGE, "moe: t * k is %lld, positions are 32-bit numbers", (long long)s->slots);
+        return cli_fail(CLI_USAGE, "t * k is %lld, positions are 32-bit numbers", (long long)s->slots);
     }
     if (s->e < s->k) {
-        return cli_fail(CLI_USAGE, "moe: e = %lld experts, want at least k = %lld", (long long)s->e, (long long)s->k);
+        return cli_fail(CLI_USAGE, "e = %lld experts, want at least k = %lld", (long long)s->e, (long long)s->k);
     }
     s->begin = count == 2 ? clamp(range[0] < 0 ? range[0] + s->slots : range[0], s->slots) : 0;
     s->end = count == 2 ? clamp(range[1] < 0 ? range[1] + s->slots : range[1], s->slots) : s->slots;

@@ -12,7 +12,7 @@
 #include "tensor_file.h"
 
 const struct command commands[] = {
-    {"run", command_run, "gradients of a problem or of recorded inputs, into files"},
+    {"run", command_run, "outputs of a problem or of recorded inputs, into files"},
     {"check", command_check, "the library against the definition, element by element"},
     {"bench", command_bench, "time, rate, and share of what this machine can do"},
     {"explain", command_explain, "what a call would do: plan, workspace, kernels"},
@@ -44,19 +44,26 @@ static bool open_device(void)
     return true;
 }
 
+static int exit_code; /* of the command that ran */
+
+/* At exit, because argp's --help leaves by exit() too: what could not be written is no success. */
+static void check_output(void)
+{
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "aclgrad: cannot write the results to standard output\n");
+        _exit(exit_code == CLI_OK ? CLI_IO : exit_code);
+    }
+}
+
 static int call(const struct command *command, int argc, char **argv)
 {
     static char name[32];
     snprintf(name, sizeof name, "aclgrad %s", command->name);
     argv[0] = name;
-    int code = open_device() ? command->run(argc, argv) : cli_report();
+    exit_code = open_device() ? command->run(argc, argv) : cli_report();
     aclrtResetDevice(0);
     aclFinalize();
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "aclgrad: cannot write the results to standard output\n");
-        code = code == CLI_OK ? CLI_IO : code;
-    }
-    return code;
+    return exit_code;
 }
 
 static int find_and_call(int argc, char **argv)
@@ -82,7 +89,7 @@ int main(int argc, char **argv)
         NULL,
         NULL,
         "COMMAND [ARGUMENT...]",
-        "Gradients of the aclnn API on this machine: run, check, measure, compare.\v"
+        "Operators of the aclnn API on this machine: run, check, measure, compare.\v"
         "`aclgrad help` lists the commands, `aclgrad COMMAND --help` tells more; so does "
         "the manual page, aclgrad(1).",
         children,
@@ -93,6 +100,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* the write fails, is told, and cleans up */
     output_clean_on_signals();
+    (void)atexit(check_output);
     argp_err_exit_status = CLI_USAGE;
     if (argc > 1 && strcmp(argv[1], "--version") == 0) {
         argv[1] = "version";
@@ -100,7 +108,7 @@ int main(int argc, char **argv)
     argp_parse(&argp, argc, argv, ARGP_IN_ORDER, &first, NULL);
     if (first >= argc) {
         command_help(1, (char *[]){"aclgrad help", NULL});
-        return CLI_USAGE;
+        return exit_code = CLI_USAGE;
     }
     return find_and_call(argc - first, argv + first);
 }

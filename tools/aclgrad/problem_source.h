@@ -25,7 +25,10 @@ extern const struct layer layers[]; /* ends with a null name */
  * problems by @, or a layer). */
 bool is_problem_text(const char *text);
 
-/* Generates: call->problem takes the problem over. */
+/* cli_fail_in a problem's canonical form; of one without keys in the operator alone, "moe: e = ...". False. */
+bool fail_in_problem(const char *text);
+
+/* Generates: call->problem takes the problem over. The failure does not say whose it is. */
 bool call_generate(struct call *call, struct problem *problem, enum fidelity fidelity);
 
 /* The call of the one problem that the operands stand for. */

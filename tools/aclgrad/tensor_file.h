@@ -18,6 +18,9 @@ struct tensor_file_hints {
  * safetensors metadata "call", the npz member or directory file "call.json", or FILE.json beside a file), or NULL. */
 bool tensor_path_read(const char *path, const struct tensor_file_hints *hints, struct tensor_set *set, char **notes);
 
+/* tensor_path_read would take it for raw bytes: none of the forms that say themselves what they hold. */
+bool tensor_path_is_raw(const char *path);
+
 /* Writes all tensors: into one file for .npz and .safetensors, else as NAME.npy into a directory, which is made.
  * `notes` may be NULL. */
 bool tensor_path_write(const char *path, const struct tensor_set *set, const char *notes);

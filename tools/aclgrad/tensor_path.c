@@ -171,6 +171,14 @@ static bool read_raw_file(const char *path, const struct tensor_file_hints *hint
     return raw_read(path, hints, name, &tensor) && tensor_set_add(set, &tensor);
 }
 
+bool tensor_path_is_raw(const char *path)
+{
+    struct stat stat_of_path;
+    const bool is_directory = stat(path, &stat_of_path) == 0 && S_ISDIR(stat_of_path.st_mode);
+    return !is_directory && !has_suffix(path, ".npy") && !has_suffix(path, ".npz") &&
+           !has_suffix(path, ".safetensors");
+}
+
 bool tensor_path_read(const char *path, const struct tensor_file_hints *hints, struct tensor_set *set, char **notes)
 {
     struct stat stat_of_path;

@@ -30,7 +30,10 @@ bool raw_read(const char *path, const struct tensor_file_hints *hints, const cha
     struct file_bytes file;
     int64_t want;
     memset(tensor, 0, sizeof *tensor);
-    if (!hints || !hints->dtype || !hints->shape) {
+    if (!hints) { /* of a command that takes no raw bytes */
+        return cli_fail(CLI_USAGE, "%s: no .npy, .npz, .safetensors or directory", path);
+    }
+    if (!hints->dtype || !hints->shape) {
         return cli_fail(CLI_USAGE, "%s: no .npy, .npz, .safetensors or directory; raw bytes need --shape and --dtype",
                         path);
     }

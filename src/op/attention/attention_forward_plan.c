@@ -195,7 +195,7 @@ void attention_forward_describe_plan(const void *described, char *text, size_t b
     snprintf(text, bytes,
              "elem=%s panel=%s kernels=%s rows=%d keys=%d sequences=%" PRId64 " items=%" PRId64
              " lanes=%d lanes_because=%s workspace=%" PRIu64 " lane_bytes=%" PRIu64 " statistics=%s slow_because=%s",
-             attention_elem_name(base->problem.elem), base->panel == AG_PANEL_BF16 ? "bf16-pair" : "fp32",
+             ag_dtype_name(base->problem.query.dtype), base->panel == AG_PANEL_BF16 ? "bf16-pair" : "fp32",
              ag_isa_name(base->kernels->isa), ATTENTION_FORWARD_ROWS, ATTENTION_FORWARD_KEYS, plan->work_count,
              base->item_count, base->lanes, ag_config_lanes_reason(attention_work_of(&base->problem)),
              base->workspace_bytes, base->lane_bytes, attention_layout_name(base->problem.softmax_layout),

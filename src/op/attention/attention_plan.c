@@ -372,12 +372,6 @@ void attention_adopt_plan(void *adopted, void *memory)
 /* --- what `explain` shows --------------------------------------------------------------------------------
  */
 
-const char *attention_elem_name(enum ag_elem elem)
-{
-    static const char *const names[AG_ELEM_COUNT] = {"fp32", "fp16", "bf16"};
-    return names[elem];
-}
-
 const char *attention_why_not_faster(const struct attention_plan *plan)
 {
     if (plan->problem.has_overlap) {
@@ -402,7 +396,7 @@ void attention_describe_plan(const void *described, char *text, size_t bytes)
              " sequences=%" PRId64 " items=%" PRId64 " split_sequences=%" PRId64 " waves=%" PRId64
              " lanes=%d lanes_because=%s workspace=%" PRIu64 " lane_bytes=%" PRIu64 " split_bytes=%" PRId64
              " statistics=%s slow_because=%s",
-             attention_elem_name(problem->elem), plan->panel == AG_PANEL_BF16 ? "bf16-pair" : "fp32",
+             ag_dtype_name(problem->query.dtype), plan->panel == AG_PANEL_BF16 ? "bf16-pair" : "fp32",
              ag_isa_name(plan->kernels->isa), ATTENTION_TILE, ATTENTION_TILE, plan->block_rows, plan->block_keys,
              plan->tile_count, plan->work_count, plan->item_count, plan->split_count, plan->wave_count, plan->lanes,
              ag_config_lanes_reason(attention_work_of(problem)), plan->workspace_bytes, plan->lane_bytes,

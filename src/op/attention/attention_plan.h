@@ -112,7 +112,6 @@ void attention_set_sizes(struct attention_plan *plan);
 int64_t attention_find_gaps(const struct attention_plan *plan, bool is_key, struct attention_gap *gaps);
 
 /* For descriptions of plans: "bf16", and what a faster path would need, or "none". */
-const char *attention_elem_name(enum ag_elem elem);
 const char *attention_why_not_faster(const struct attention_plan *plan);
 
 /* Operations of the backward pass if every row saw every key of its sequence: for ag_config_lanes, so not exact. */

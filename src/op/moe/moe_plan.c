@@ -73,7 +73,6 @@ ag_status moe_make_plan(const struct moe_problem *problem, struct moe_plan *plan
 
 void moe_describe(const void *plan, char *text, size_t bytes)
 {
-    static const char *const elem_names[AG_ELEM_COUNT] = {"float32", "float16", "bfloat16"};
     const struct moe_plan *q = plan;
     const struct moe_problem *p = &q->problem;
     if (p->is_empty) {
@@ -85,7 +84,8 @@ void moe_describe(const void *plan, char *text, size_t bytes)
              " local_rows=%" PRId64 " dtype=%s probs=%s isa=%s lanes=%d lanes_because=%s batch_slots=%" PRId64
              " streams=%d streams_products=%d gathers_grad=%d gathers_tokens=%d workspace_bytes=%" PRIu64,
              p->tokens, p->topk, p->hidden, p->window_begin, p->window_end, p->out_rows, p->local_rows,
-             elem_names[p->token_elem], p->probs.present ? elem_names[p->probs_elem] : "none", ag_isa_name(q->isa),
-             q->lanes, ag_config_lanes_reason(work_of(p)), q->batch_slots, q->streams, q->streams_products,
-             q->gathers_grad, q->gathers_tokens, q->workspace_bytes);
+             ag_dtype_name(p->unpermuted_tokens_grad.dtype),
+             p->probs.present ? ag_dtype_name(p->probs.dtype) : "none", ag_isa_name(q->isa), q->lanes,
+             ag_config_lanes_reason(work_of(p)), q->batch_slots, q->streams, q->streams_products, q->gathers_grad,
+             q->gathers_tokens, q->workspace_bytes);
 }

@@ -62,6 +62,8 @@ void moe_unpermute_describe(const void *plan, char *text, size_t bytes)
 {
     const struct moe_unpermute_plan *q = plan;
     const struct moe_unpermute_problem *p = &q->problem;
+    const struct ag_view *probs =
+        p->probs.present ? &p->probs : &p->permuted_probs; /* read, or moved by a gradient */
     if (p->is_empty) {
         snprintf(text, bytes, "empty=1");
         return;
@@ -71,7 +73,7 @@ void moe_unpermute_describe(const void *plan, char *text, size_t bytes)
              " dtype=%s probs=%s isa=%s lanes=%d lanes_because=%s batch_tokens=%" PRId64
              " streams=%d gathers=%d columns=%" PRId64 " workspace_bytes=%" PRIu64,
              p->tokens_count, p->topk, p->hidden, p->window.begin, p->window.end, p->local_rows,
-             ag_dtype_name(p->tokens.dtype), p->probs.present ? ag_dtype_name(p->probs.dtype) : "none",
+             ag_dtype_name(p->tokens.dtype), probs->present ? ag_dtype_name(probs->dtype) : "none",
              ag_isa_name(q->isa), q->lanes, ag_config_lanes_reason(work_of(p)), q->batch_tokens, q->streams,
              q->gathers, q->columns, q->workspace_bytes);
 }
