@@ -294,6 +294,20 @@ static bool explain(const struct call *call, const struct facts *facts)
 
 /* --- what tensors say of the problem --------------------------------------------------------------------- */
 
+/* Where numTopk was not recorded, the tokens say how many slots each has, or else probs do; without either it is 1. */
+static void describe_slots(struct call *call, const struct tensor *slots, const struct tensor *probs)
+{
+    const struct tensor *tokens = tensor_set_find(&call->recorded, operation_of(call)->outputs[0]);
+    if (problem_has(&call->problem, "k")) {
+        return;
+    }
+    const bool has_tokens = slots && tokens && tokens->rank == 2 && tokens->dims[0] > 0;
+    problem_set_integer(&call->problem, "k",
+                        has_tokens                  ? slots->elems / tokens->dims[0]
+                        : probs && probs->rank == 2 ? probs->dims[1]
+                                                    : 1);
+}
+
 static void describe_tensors(struct call *call)
 {
     const bool is_permute = call->problem.op == PROBLEM_MOE_PERMUTE;
@@ -307,6 +321,7 @@ static void describe_tensors(struct call *call)
         problem_set_integer(&call->problem, "k", slots && slots->rank == 2 ? slots->dims[1] : 1);
         problem_set(&call->problem, "index", slots ? dtype_word(slots->dtype) : "i32");
     } else {
+        describe_slots(call, slots, probs);
         const int64_t topk = problem_integer(&call->problem, "k");
         describe_dim(call, "rows", inputs[0], 0);
         problem_set_integer(&call->problem, "t", slots && topk > 0 ? slots->elems / topk : 0);

@@ -5,7 +5,8 @@
  *          "input_kwargs": {"scale_value": {"type": "float", "value": 0.125}, ...},
  *          "output":       [...]}}}
  *
- * Read are calls of the gradient operators themselves, and pairs of a forward operator's ".forward" and ".backward". */
+ * Read are calls of the gradient operators themselves, pairs of a forward operator's ".forward" and ".backward" as calls of
+ * the gradient, and a ".forward" without its ".backward" as a call of the forward operator. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -34,23 +35,51 @@ static const struct signature {
     {"npu_moe_token_unpermute_grad", PROBLEM_MOE,
      "permutedTokens unpermutedTokensGrad sortedIndices probs paddedMode restoreShape",
      "permutedTokensGrad probsGrad", NULL, NULL},
+    {"npu_moe_token_permute_grad", PROBLEM_MOE_PERMUTE_GRAD, "- permutedTokensOutputGrad - sortedIndices paddedMode",
+     "tokenGrad", NULL, NULL},
     {"npu_fusion_attention", PROBLEM_ATTENTION, "query keyIn value headNum inputLayout",
      "attentionIn softmaxMax softmaxSum - - - -", "dy", "dq dk dv"},
     {"npu_fusion_attention_v2", PROBLEM_ATTENTION, "query keyIn value headNum inputLayout",
      "attentionIn softmaxMax softmaxSum - - - -", "dy", "dq dk dv"},
+    {"npu_fusion_attention_v3", PROBLEM_ATTENTION, "query keyIn value headNum inputLayout",
+     "attentionIn softmaxMax softmaxSum - - - -", "dy", "dq dk dv"},
     {"npu_lightning_indexer", PROBLEM_INDEXER, "query key weights", "sparseIndices -", "- dy", "dq dk dweights"},
     {"npu_moe_token_unpermute", PROBLEM_MOE, "permutedTokens sortedIndices probs paddedMode restoreShape", "-",
-     "unpermutedTokensGrad", "permutedTokensGrad - probsGrad"}};
+     "unpermutedTokensGrad", "permutedTokensGrad - probsGrad"},
+    {"npu_moe_token_permute", PROBLEM_MOE_PERMUTE_GRAD, "- - - paddedMode", "- sortedIndices",
+     "permutedTokensOutputGrad -", "tokenGrad -"},
+    /* forwards alone, behind the pairs */
+    {"npu_fusion_attention", PROBLEM_ATTENTION_FORWARD, "query key value headNum inputLayout",
+     "attentionOut softmaxMax softmaxSum - - - -", NULL, NULL},
+    {"npu_fusion_attention_v2", PROBLEM_ATTENTION_FORWARD, "query key value headNum inputLayout",
+     "attentionOut softmaxMax softmaxSum - - - -", NULL, NULL},
+    {"npu_fusion_attention_v3", PROBLEM_ATTENTION_FORWARD, "query key value headNum inputLayout",
+     "attentionOut softmaxMax softmaxSum - - - -", NULL, NULL},
+    {"npu_lightning_indexer", PROBLEM_INDEXER_FORWARD, "query key weights", "sparseIndices sparseValues", NULL, NULL},
+    {"npu_moe_token_permute", PROBLEM_MOE_PERMUTE, "tokens indices numOutTokens paddedMode",
+     "permuteTokens sortedIndices", NULL, NULL},
+    {"npu_moe_token_unpermute", PROBLEM_MOE_UNPERMUTE, "permutedTokens sortedIndices probs paddedMode restoreShape",
+     "out", NULL, NULL}};
 enum { SIGNATURES = sizeof signatures / sizeof *signatures };
 
+/* The ".backward" of a ".forward"; NULL: there is none. */
+static const json_t *backward_of(const char *name, const json_t *data)
+{
+    char backward[512];
+    snprintf(backward, sizeof backward, "%.*s.backward", (int)(strlen(name) - strlen(".forward")), name);
+    return json_object_get(data, backward);
+}
+
 /* "NPU.npu_fusion_attention_grad.0.forward" -> its signature; NULL: not one of ours. */
-static const struct signature *signature_of(const char *name)
+static const struct signature *signature_of(const char *name, const json_t *data)
 {
     const char *begin = strchr(name, '.');
     for (int i = 0; begin && i < SIGNATURES; ++i) {
-        const size_t length = strlen(signatures[i].function);
-        if (strncmp(begin + 1, signatures[i].function, length) == 0 && begin[1 + length] == '.') {
-            return &signatures[i];
+        const struct signature *s = &signatures[i];
+        const size_t length = strlen(s->function);
+        if (strncmp(begin + 1, s->function, length) == 0 && begin[1 + length] == '.' &&
+            (!s->backward_inputs || backward_of(name, data))) {
+            return s;
         }
     }
     return NULL;
@@ -123,7 +152,14 @@ static bool add_array(const struct dump *d, const char *name, const json_t *valu
         return cli_fail(CLI_IO, "dump.json: %s has no data_name (was the task \"statistics\"? want \"tensor\")",
                         name);
     }
-    return read_array(d, file, name, &tensor) && restore_bf16(value, &tensor) && call_add_tensor(d->call, &tensor);
+    if (!read_array(d, file, name, &tensor)) {
+        return false;
+    }
+    if (tensor.rank == 1 && tensor.elems == 0) { /* PyTorch's stand-in for a tensor that is not there */
+        tensor_destroy(&tensor);
+        return true;
+    }
+    return restore_bf16(value, &tensor) && call_add_tensor(d->call, &tensor);
 }
 
 /* {"type": "int", "value": 3} -> 3; lists of such -> lists. A new reference. */
@@ -203,14 +239,10 @@ static bool add_entry(const struct dump *d, const struct signature *s, const jso
     return add_values(d, s->outputs, json_object_get(entry, "output"));
 }
 
-static bool add_backward(const struct dump *d, const struct signature *s, const char *name, const json_t *data)
+static bool add_backward(const struct dump *d, const struct signature *s, const json_t *entry)
 {
-    char backward[512];
-    snprintf(backward, sizeof backward, "%.*s.backward", (int)(strlen(name) - strlen(".forward")), name);
-    const json_t *entry = json_object_get(data, backward);
-    return entry ? add_values(d, s->backward_inputs, inputs_of(entry)) &&
-                       add_values(d, s->backward_outputs, json_object_get(entry, "output"))
-                 : cli_fail(CLI_IO, "dump.json has '%s' without '%s'", name, backward);
+    return add_values(d, s->backward_inputs, inputs_of(entry)) &&
+           add_values(d, s->backward_outputs, json_object_get(entry, "output"));
 }
 
 /* --- the whole ------------------------------------------------------------------------------------------- */
@@ -229,7 +261,7 @@ static const char *find_call(json_t *data, const char *which)
     int count = 0;
     json_object_foreach(data, name, entry)
     {
-        if (signature_of(name) && ends_with(name, ".forward") && (!which || strstr(name, which))) {
+        if (ends_with(name, ".forward") && signature_of(name, data) && (!which || strstr(name, which))) {
             found = name;
             ++count;
             if (count > 1 || which) {
@@ -252,11 +284,12 @@ static bool read_dump(const char *path, json_t *dump, const char *which, struct 
     if (!name) {
         return false;
     }
-    const struct signature *signature = signature_of(name);
+    const struct signature *signature = signature_of(name, data);
     const struct dump d = {path, call};
-    problem_init(&call->problem, signature->op);
+    call_begin(call, signature->op);
     return add_entry(&d, signature, json_object_get(data, name)) &&
-           (!signature->backward_inputs || add_backward(&d, signature, name, data)) && call_complete(call);
+           (!signature->backward_inputs || add_backward(&d, signature, backward_of(name, data))) &&
+           call_complete(call);
 }
 
 bool msprobe_is_dump(const char *path)

@@ -99,6 +99,7 @@ static const struct alias scalar_aliases[] = {{PROBLEM_ATTENTION, "actualseqqlen
                                               {PROBLEM_ATTENTION, "numels", NULL},
                                               {PROBLEM_ATTENTION, "genmaskparallel", NULL},
                                               {PROBLEM_ATTENTION, "sync", NULL},
+                                              {PROBLEM_ATTENTION_FORWARD, "softmaxlayout", "order"},
                                               {PROBLEM_ATTENTION, "softmaxlayout", NULL},
                                               {PROBLEM_ATTENTION_FORWARD, "softmaxoutlayout", "order"},
                                               {PROBLEM_INDEXER, "inputlayout", "layout"},
@@ -136,6 +137,7 @@ static const struct alias scalar_aliases[] = {{PROBLEM_ATTENTION, "actualseqqlen
                                               {PROBLEM_MOE_PERMUTE, "expertends", "experts"},
                                               {PROBLEM_MOE_PERMUTE_GRAD, "paddedmode", "padded"},
                                               {PROBLEM_MOE_PERMUTE_GRAD, "range", "range"},
+                                              {PROBLEM_MOE_PERMUTE_GRAD, "numouttokens", NULL},
                                               {PROBLEM_MOE_PERMUTE_GRAD, "numtopk", "k"},
                                               {PROBLEM_MOE_PERMUTE_GRAD, "expertends", "experts"},
                                               {PROBLEM_MOE_UNPERMUTE, "paddedmode", "padded"},
@@ -308,6 +310,14 @@ static bool has_name(const char *const *names, const char *name)
     return false;
 }
 
+void call_begin(struct call *call, enum problem_operator op)
+{
+    problem_init(&call->problem, op);
+    if (op == PROBLEM_MOE_PERMUTE_GRAD || op == PROBLEM_MOE_UNPERMUTE) {
+        problem_unset(&call->problem, "k"); /* not recorded is not 8: the tensors say it */
+    }
+}
+
 bool call_add_tensor(struct call *call, struct tensor *tensor)
 {
     const char *name = canonical_tensor(call->problem.op, tensor->name);
@@ -439,7 +449,7 @@ static bool read_notes(const json_t *notes, struct call *call)
     if (!read_operator(notes, &op)) {
         return false;
     }
-    problem_init(&call->problem, op);
+    call_begin(call, op);
     if (!agrees_with_operator(notes, &problem_tables[op]) || !read_object(notes, "arguments", &arguments)) {
         return false;
     }

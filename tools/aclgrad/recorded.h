@@ -44,6 +44,9 @@ bool set_scalar(struct call *call, const char *name, const json_t *value);
 bool msprobe_is_dump(const char *path);
 bool msprobe_read(const char *path, const char *which, struct call *call);
 
+/* An empty call, before its scalars and tensors. */
+void call_begin(struct call *call, enum problem_operator op);
+
 /* Puts a tensor where its (canonical) name belongs: inputs or recorded outputs. Takes it over. */
 bool call_add_tensor(struct call *call, struct tensor *tensor);
 
