@@ -1,4 +1,4 @@
-/* labels: smoke ci threads emulated */
+/* labels: smoke ci threads */
 /* Permute, unpermute and the gradient of permute against their definitions: type pairs, windows, cuts, experts per token,
  * hidden sizes; in every kernel table, outputs full of NaN before, every tensor between guard pages. */
 #include "base/half.h"
