@@ -139,7 +139,9 @@ static bool bench_one(struct problem *problem, struct table *table)
 {
     struct call call = {0};
     struct tensor_set product = {0}, peer = {0};
-    const bool is_good = call_generate(&call, problem, FIDELITY_SPEED) && measure(&call, &product, &peer, table);
+    const char *const operator_name = problem_table_of(problem)->name;
+    const bool is_good = (call_generate(&call, problem, FIDELITY_SPEED) || cli_fail_in("%s", operator_name)) &&
+                         measure(&call, &product, &peer, table);
     tensor_set_destroy(&product);
     tensor_set_destroy(&peer);
     call_destroy(&call);

@@ -83,7 +83,7 @@ static void inspect_one(struct call *call, const char *name, const char *is_live
 {
     const struct tensor *t = tensor_set_find(&call->inputs, name);
     if (t && row_elems > 0) {
-        const struct axes axes = axes_of_tensor(t);
+        const struct axes axes = call_axes(call, t);
         inspect_numbers(t, &axes, is_live, row_elems, findings);
     }
 }

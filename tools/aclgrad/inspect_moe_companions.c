@@ -19,7 +19,7 @@ static void inspect_one(struct call *call, const char *name, const char *is_live
 {
     const struct tensor *t = tensor_set_find(&call->inputs, name);
     if (t && t->elems > 0 && parts > 0) {
-        const struct axes axes = axes_of_tensor(t);
+        const struct axes axes = call_axes(call, t);
         inspect_numbers(t, &axes, is_live, t->elems / parts, findings);
     }
 }
