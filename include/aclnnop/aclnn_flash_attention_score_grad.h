@@ -70,8 +70,9 @@
  * Phase 1 returns 0; 161001 a needed pointer is null; 161002 any other fault; 561101 out of memory. aclGetRecentErrMsg names
  * the argument, what it got and what it wanted. A failed phase 1 writes neither *workspaceSize nor *executor; lists, string
  * and tensors may be destroyed behind it. Phase 2 returns 0; 161001 executor, needed workspace or a tensor's memory null;
- * 161002 executor used up or foreign, workspace too small; 107017 not a stream (and what acl_rt.h says of streams); 361001 an output was moved onto an input since phase 1: nothing is
- * written then. If dqOut, dkOut and dvOut all have no elements the call is a success of workspace 0.
+ * 161002 executor used up or foreign, workspace too small, outputs that share memory; 107017 not a stream (and what acl_rt.h
+ * says of streams); 361001 an output was moved onto an input since phase 1: nothing is written then. If dqOut, dkOut and dvOut all have no elements
+ * the call is a success of workspace 0.
  *
  * Deterministic: the same bits for any number of threads, strides and addresses, and for a sequence in any pack. Accuracy:
  * sums in float, one rounding at the end; the kernels avx512bf16 and amx round P and dS of BF16 problems to BF16 before

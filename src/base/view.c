@@ -71,6 +71,26 @@ bool ag_views_overlap(const struct ag_view *a, const struct ag_view *b)
     return a_begin < a_end && b_begin < b_end && a_begin < b_end && b_begin < a_end;
 }
 
+static bool covers_an_end(const struct ag_view *whole, const struct ag_view *other)
+{
+    uintptr_t begin, end, other_begin, other_end;
+    ag_view_bytes(whole, &begin, &end);
+    ag_view_bytes(other, &other_begin, &other_end);
+    return ag_view_is_contiguous(whole) &&
+           ((begin <= other_begin && other_begin < end) || (begin < other_end && other_end <= end));
+}
+
+bool ag_views_share_bytes(const struct ag_view *a, const struct ag_view *b)
+{
+    uintptr_t a_begin, a_end, b_begin, b_end;
+    if (!ag_views_overlap(a, b)) {
+        return false;
+    }
+    ag_view_bytes(a, &a_begin, &a_end);
+    ag_view_bytes(b, &b_begin, &b_end);
+    return a_begin == b_begin || a_end == b_end || covers_an_end(a, b) || covers_an_end(b, a);
+}
+
 static int64_t greatest_divisor(int64_t a, int64_t b)
 {
     while (b > 0) {

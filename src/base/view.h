@@ -44,6 +44,10 @@ void ag_view_bytes(const struct ag_view *view, uintptr_t *begin, uintptr_t *end)
 /* The byte ranges of a and b intersect. Absent, empty or memory-less views overlap nothing. */
 bool ag_views_overlap(const struct ag_view *a, const struct ag_view *b);
 
+/* The byte ranges intersect, and not only because the elements of one lie between those of the other: their first or last
+ * bytes are the same, or one is contiguous and an end of the other lies in it. True only where bytes are shared. */
+bool ag_views_share_bytes(const struct ag_view *a, const struct ag_view *b);
+
 /* Steps along two of the dims (or along one whose stride is 0) lead to one element's memory: such an output cannot hold
  * its values. Steps along three dims that meet are not found. */
 bool ag_view_meets_itself(const struct ag_view *view);

@@ -214,6 +214,10 @@ static void a_repeatable_executor_moves(void **state)
     assert_int_equal(aclSetOutputTensorAddr(call.executor, 0, other.dq.handle, other.q.buffer.data), 0);
     assert_true(phase2(&call, workspace) != 0);
     test_assert_message("shares memory", NULL);
+    assert_int_equal(aclSetOutputTensorAddr(call.executor, 0, other.dq.handle, other.dq.buffer.data), 0);
+    assert_int_equal(aclSetOutputTensorAddr(call.executor, 2, other.dk.handle, other.dq.buffer.data), 0);
+    assert_int_equal(phase2(&call, workspace), 161002);
+    test_assert_message("dkOut: shares memory with dqOut", NULL);
     free(workspace);
     assert_int_equal(aclDestroyAclOpExecutor(call.executor), 0);
     attention_call_destroy(&call);
@@ -260,6 +264,18 @@ static void outputs_over_their_inputs(void **state)
     }
     unsetenv("ACLGRAD_VERBOSE");
     ag_config_reload();
+}
+
+/* One buffer for two gradients is refused. */
+static void outputs_over_each_other(void **state)
+{
+    struct attention_call call;
+    (void)state;
+    attention_call_create(&call, &plain_case);
+    call.args.dv = call.args.dk;
+    assert_int_equal(attention_call_phase1(&call), 161002);
+    test_assert_message("dvOut: shares memory with dkOut", NULL);
+    attention_call_destroy(&call);
 }
 
 /* --- what counts as absent ------------------------------------------------------------------------------- */
@@ -552,6 +568,7 @@ int main(void)
         cmocka_unit_test(out_of_memory),
         cmocka_unit_test(a_repeatable_executor_moves),
         cmocka_unit_test(outputs_over_their_inputs),
+        cmocka_unit_test(outputs_over_each_other),
         cmocka_unit_test(absent_in_every_way),
         cmocka_unit_test(lists_that_are_accepted),
         cmocka_unit_test(masks_without_the_tail),

@@ -107,11 +107,34 @@ static void a_repeatable_executor_moves(void **state)
     assert_int_equal(aclSetOutputTensorAddr(call.executor, 3, other.out.handle, other.v.buffer.data), 0);
     assert_int_equal(phase2(&call, workspace), 361001);
     test_assert_message("shares memory", NULL);
+    assert_int_equal(aclSetOutputTensorAddr(call.executor, 3, other.out.handle, other.max.buffer.data), 0);
+    assert_int_equal(phase2(&call, workspace), 161002);
+    test_assert_message("attentionOutOut: shares memory with softmaxMaxOut", NULL);
     free(workspace);
     assert_int_equal(aclDestroyAclOpExecutor(call.executor), 0);
     attention_call_destroy(&call);
     attention_call_destroy(&other);
     attention_call_destroy(&want);
+}
+
+/* One buffer for two outputs is refused, whatever the strides. */
+static void outputs_over_each_other(void **state)
+{
+    static const enum test_views views[] = {TEST_VIEWS_DENSE, TEST_VIEWS_PADDED, TEST_VIEWS_TRANSPOSED,
+                                            TEST_VIEWS_SPREAD};
+    (void)state;
+    for (size_t i = 0; i < sizeof views / sizeof *views; ++i) {
+        struct attention_case c = rope_case;
+        struct attention_call call;
+        c.views = views[i];
+        attention_call_create(&call, &c);
+        const aclTensor *const sum = call.args.softmax_sum;
+        call.args.softmax_sum = call.args.softmax_max;
+        assert_int_equal(attention_forward_phase1(&call), 161002);
+        test_assert_message("softmaxSumOut: shares memory with softmaxMaxOut", NULL);
+        call.args.softmax_sum = sum;
+        attention_call_destroy(&call);
+    }
 }
 
 /* --- misuse ---------------------------------------------------------------------------------------------- */
@@ -220,6 +243,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arguments_may_die_between_the_phases),
         cmocka_unit_test(a_repeatable_executor_moves),
+        cmocka_unit_test(outputs_over_each_other),
         cmocka_unit_test(misuse_of_phase_2),
         cmocka_unit_test(out_of_memory),
         cmocka_unit_test(nothing_to_do),

@@ -79,19 +79,21 @@ static void offset_counts_elements(void **state)
 struct overlap_row {
     const char *name;
     int64_t byte[2], elems[2], stride[2];
-    bool overlaps;
+    bool overlaps, shares;
 };
 
 static const struct overlap_row overlap_rows[] = {
-    {"the same", {0, 0}, {4, 4}, {1, 1}, true},
-    {"side by side", {0, 16}, {4, 4}, {1, 1}, false},
-    {"one byte shared", {0, 15}, {4, 4}, {1, 1}, true},
-    {"one inside the other", {0, 8}, {100, 1}, {1, 1}, true},
-    {"interleaved: judged by range", {0, 4}, {4, 4}, {2, 2}, true},
-    {"the last element of a strided one", {0, 24}, {4, 4}, {2, 1}, true},
-    {"behind the last element of a strided one", {0, 28}, {4, 4}, {2, 1}, false},
-    {"empty inside", {0, 8}, {100, 0}, {1, 1}, false},
-    {"both empty", {0, 0}, {0, 0}, {1, 1}, false},
+    {"the same", {0, 0}, {4, 4}, {1, 1}, true, true},
+    {"side by side", {0, 16}, {4, 4}, {1, 1}, false, false},
+    {"one byte shared", {0, 15}, {4, 4}, {1, 1}, true, true},
+    {"one inside the other", {0, 8}, {100, 1}, {1, 1}, true, true},
+    {"interleaved", {0, 4}, {4, 4}, {2, 2}, true, false},
+    {"in the gap of a strided one", {0, 4}, {4, 1}, {2, 1}, true, false},
+    {"strided, with one end", {0, 8}, {4, 2}, {2, 4}, true, true},
+    {"the last element of a strided one", {0, 24}, {4, 4}, {2, 1}, true, true},
+    {"behind the last element of a strided one", {0, 28}, {4, 4}, {2, 1}, false, false},
+    {"empty inside", {0, 8}, {100, 0}, {1, 1}, false, false},
+    {"both empty", {0, 0}, {0, 0}, {1, 1}, false, false},
 };
 
 static void overlap(void **state)
@@ -103,6 +105,9 @@ static void overlap(void **state)
         const struct ag_view b = view_at(row->byte[1], AG_FLOAT, 1, &row->elems[1], &row->stride[1]);
         if (ag_views_overlap(&a, &b) != row->overlaps || ag_views_overlap(&b, &a) != row->overlaps) {
             fail_msg("%s: want %d", row->name, row->overlaps);
+        }
+        if (ag_views_share_bytes(&a, &b) != row->shares || ag_views_share_bytes(&b, &a) != row->shares) {
+            fail_msg("%s: shares bytes: want %d", row->name, row->shares);
         }
     }
 }

@@ -110,6 +110,9 @@ void attention_release(struct attention_problem *problem);
  * phase 2 asks again. */
 bool attention_outputs_overlap_inputs(const struct attention_problem *problem);
 
+/* No two outputs share memory. */
+ag_status attention_check_outputs(const struct attention_problem *problem);
+
 /* --- which columns a row sees (attention_mask.c) --------------------------------------------------------- */
 
 /* sparseMode. 5, a prefix with a full mask, does not exist here. */

@@ -193,6 +193,13 @@ bool attention_outputs_overlap_inputs(const struct attention_problem *p)
     return attention_views_meet(p, inputs, READ_VIEWS, outputs, WRITTEN_VIEWS);
 }
 
+ag_status attention_check_outputs(const struct attention_problem *p)
+{
+    struct attention_named_view outputs[WRITTEN_VIEWS];
+    list_written_views(p, outputs);
+    return attention_check_outputs_apart(outputs, WRITTEN_VIEWS);
+}
+
 /* --- the whole ------------------------------------------------------------------------------------------- */
 
 /* Before there are sequences: rows 5 to 22 of the contract's list. */

@@ -24,6 +24,9 @@ ag_status attention_forward_check(const struct attention_args *args, enum attent
 /* As attention_outputs_overlap_inputs. */
 bool attention_forward_outputs_overlap_inputs(const struct attention_problem *problem);
 
+/* As attention_check_outputs. */
+ag_status attention_forward_check_outputs(const struct attention_problem *problem);
+
 /* --- the definition (attention_forward_ref.c) ------------------------------------------------------------ */
 
 /* Results in double and, for each, how far a right implementation may be off. Contiguous arrays of the caller. max and

@@ -122,6 +122,13 @@ bool attention_forward_outputs_overlap_inputs(const struct attention_problem *p)
     return attention_views_meet(p, views, READ_VIEWS, views + READ_VIEWS, WRITTEN_VIEWS);
 }
 
+ag_status attention_forward_check_outputs(const struct attention_problem *p)
+{
+    struct attention_named_view views[READ_VIEWS + WRITTEN_VIEWS];
+    list_views(p, views);
+    return attention_check_outputs_apart(views + READ_VIEWS, WRITTEN_VIEWS);
+}
+
 /* --- the whole ------------------------------------------------------------------------------------------- */
 
 /* With p->sequences. */

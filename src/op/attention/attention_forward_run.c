@@ -420,6 +420,7 @@ ag_status attention_forward_run_plan(const void *planned, void *memory)
     }
     AG_REQUIRE(problem->has_overlap || !attention_forward_outputs_overlap_inputs(problem), RUNTIME,
                "an output shares memory with an input now, but not when the workspace was measured");
+    AG_TRY(attention_forward_check_outputs(problem));
     set_up(&job, plan, memory);
     if (base->item_count > 0) {
         clear_padding(&job);

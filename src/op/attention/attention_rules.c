@@ -469,6 +469,18 @@ ag_status attention_check_memory(const struct attention_named_view *inputs, int 
             AG_TRY(check_output_strides(&outputs[i]));
         }
     }
+    return attention_check_outputs_apart(outputs, output_count);
+}
+
+ag_status attention_check_outputs_apart(const struct attention_named_view *outputs, int output_count)
+{
+    for (int out = 0; out < output_count; ++out) {
+        for (int other = 0; other < out; ++other) {
+            AG_REQUIRE(!ag_views_share_bytes(outputs[out].view, outputs[other].view), INVALID,
+                       "%s: shares memory with %s, want an output with memory of its own", outputs[out].name,
+                       outputs[other].name);
+        }
+    }
     return AG_OK;
 }
 

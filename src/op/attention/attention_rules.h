@@ -109,6 +109,10 @@ ag_status attention_check_no_pse_no_dropout(const struct attention_checker *c, b
 ag_status attention_check_memory(const struct attention_named_view *inputs, int input_count,
                                  const struct attention_named_view *outputs, int output_count);
 
+/* No two outputs share memory: 161002 names both. Slices of one buffer, one between the other, are apart. Addresses can
+ * change between the phases, so both ask. */
+ag_status attention_check_outputs_apart(const struct attention_named_view *outputs, int output_count);
+
 /* An output's memory range meets that of an input that is read. */
 bool attention_views_meet(const struct attention_problem *p, const struct attention_named_view *inputs,
                           int input_count, const struct attention_named_view *outputs, int output_count);

@@ -307,6 +307,7 @@ ag_status attention_run_plan(const void *planned, void *memory)
     }
     AG_REQUIRE(problem->has_overlap || !attention_outputs_overlap_inputs(problem), RUNTIME,
                "an output shares memory with an input now, but not when the workspace was measured");
+    AG_TRY(attention_check_outputs(problem));
     set_up(&job, plan, memory);
     job.layout = AG_SOFTMAX_CANN;
     if (plan->item_count > 0) {
