@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SECTIONS = 4, MOST_PATH = 4096 };
@@ -58,11 +59,41 @@ static bool write_sections(FILE *file, const struct model *model, const struct p
     return is_written && fwrite(&sum, sizeof sum, 1, file) == 1 && fflush(file) == 0 && fsync(fileno(file)) == 0;
 }
 
+/* Where it is written until it is whole. */
+static bool name_temporary(const char *path, char temporary[MOST_PATH])
+{
+    if (snprintf(temporary, MOST_PATH, "%s.new", path) >= MOST_PATH) {
+        fprintf(stderr, "train_text: %s: the path is too long\n", path);
+        return false;
+    }
+    return true;
+}
+
+bool checkpoint_try(const char *path)
+{
+    char temporary[MOST_PATH];
+    struct stat about;
+    if (!name_temporary(path, temporary)) {
+        return false;
+    }
+    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) {
+        fprintf(stderr, "train_text: %s: cannot be saved: is there, and no file\n", path);
+        return false;
+    }
+    FILE *file = fopen(temporary, "wb");
+    if (!file) {
+        fprintf(stderr, "train_text: %s: cannot be saved: %s\n", path, strerror(errno));
+        return false;
+    }
+    fclose(file);
+    remove(temporary);
+    return true;
+}
+
 bool checkpoint_save(const char *path, const struct model *model, const struct progress *progress)
 {
     char temporary[MOST_PATH];
-    if (snprintf(temporary, sizeof temporary, "%s.new", path) >= (int)sizeof temporary) {
-        fprintf(stderr, "train_text: %s: the path is too long\n", path);
+    if (!name_temporary(path, temporary)) {
         return false;
     }
     FILE *file = fopen(temporary, "wb");

@@ -17,6 +17,9 @@ struct progress {
 
 uint64_t checksum(uint64_t before, const void *bytes, size_t count); /* FNV-1a; before: 0 to begin */
 
+/* Whether a checkpoint can be made there: better known before the training than behind it. */
+bool checkpoint_try(const char *path);
+
 /* false with a message on stderr when it cannot be written; what was there before is kept then. */
 bool checkpoint_save(const char *path, const struct model *model, const struct progress *progress);
 

@@ -80,11 +80,16 @@ void report_step(struct report *report, int64_t step, const struct model *model)
     }
 }
 
-void report_end(struct report *report, int64_t step, double held_out)
+bool report_end(struct report *report, int64_t step, double held_out)
 {
     const double all = device_clock() - report->began;
+    bool is_written = true;
     if (report->curve) {
-        fclose(report->curve);
+        is_written = !ferror(report->curve);
+        is_written = fclose(report->curve) == 0 && is_written;
+    }
+    if (!is_written) {
+        fprintf(stderr, "train_text: the curve cannot be written\n");
     }
     if (report->steps > 0) {
         tell(report, step);
@@ -102,4 +107,6 @@ void report_end(struct report *report, int64_t step, double held_out)
                time->calls > 0 ? time->seconds / (double)time->calls * 1e6 : 0, 100 * time->seconds / all);
     }
     printf("\n%lld steps, %.0f seconds\n", (long long)step, all);
+    fflush(stdout);
+    return is_written;
 }

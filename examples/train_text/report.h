@@ -20,7 +20,7 @@ struct report {
 bool report_begin(struct report *report, const char *curve, const struct text *text, const struct model *model);
 void report_step(struct report *report, int64_t step, const struct model *model);
 
-/* The table; held_out: loss on text that was not trained on. */
-void report_end(struct report *report, int64_t step, double held_out);
+/* The table; held_out: loss on text that was not trained on. false when the curve was not written. */
+bool report_end(struct report *report, int64_t step, double held_out);
 
 #endif

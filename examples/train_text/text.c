@@ -44,6 +44,9 @@ static bool append_directory(const char *path, struct text *text)
     struct dirent **entries = NULL;
     const int count = scandir(path, &entries, NULL, alphasort);
     bool all_read = count >= 0;
+    if (!all_read) {
+        fprintf(stderr, "train_text: %s: %s\n", path, strerror(errno));
+    }
     for (int i = 0; i < count; ++i) {
         char name[MOST_PATH];
         struct stat about;

@@ -78,6 +78,9 @@ static int run(struct model *model, const struct text *text, const struct option
 {
     struct report report;
     struct progress progress = {0, options->seed, checksum(0, text->bytes, (size_t)text->size)};
+    if (options->checkpoint && !checkpoint_try(options->checkpoint)) {
+        return 4;
+    }
     if (options->resume && !checkpoint_load(options->resume, model, &progress)) {
         return 4;
     }
@@ -86,7 +89,8 @@ static int run(struct model *model, const struct text *text, const struct option
     }
     progress.step = train(model, text, options, progress.step, &report);
     const bool is_saved = !options->checkpoint || checkpoint_save(options->checkpoint, model, &progress);
-    report_end(&report, progress.step, held_out_loss(model, text, options));
+    signal(SIGINT, SIG_DFL); /* nothing is left to save */
+    const bool is_told = report_end(&report, progress.step, held_out_loss(model, text, options));
     if (options->checkpoint && is_saved) {
         printf("saved to %s\n", options->checkpoint);
     }
@@ -94,7 +98,11 @@ static int run(struct model *model, const struct text *text, const struct option
         printf("\n%lld bytes by the model:\n\n", (long long)options->sample);
         sample_print(model, options->prompt, options->sample, options->seed);
     }
-    return is_saved ? 0 : 4;
+    const bool is_printed = fflush(stdout) == 0 && !ferror(stdout);
+    if (!is_printed) {
+        fprintf(stderr, "train_text: standard output cannot be written\n");
+    }
+    return is_saved && is_told && is_printed ? 0 : 4;
 }
 
 int main(int count, char **arguments)

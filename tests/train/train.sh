@@ -6,6 +6,7 @@ set -eu
 program=$1
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)
+output=out
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 
@@ -20,7 +21,7 @@ refuses() { # STATUS PATTERN OPTIONS
     status=$1 pattern=$2
     shift 2
     set +e
-    "$program" --text "$folder/text" --tokens 512 --seed 1 --sample 0 --steps 1 "$@" >out 2>err
+    "$program" --text "$folder/text" --tokens 512 --seed 1 --sample 0 --steps 1 "$@" >"$output" 2>err
     got=$?
     set -e
     [ "$got" = "$status" ] || fail "train_text $*: status $got, want $status"
@@ -57,6 +58,15 @@ wait $! || fail "Ctrl-C: status $?"
 grep -q 'saved to stopped' out || fail "Ctrl-C saved nothing"
 train --seconds 1 --resume stopped --checkpoint again
 
+# Ctrl-C while it writes: it ends, and the table has been printed.
+"$program" --text text --tokens 512 --seed 1 --steps 1 --sample 100000 >out 2>err &
+until grep -q '1 steps' out; do
+    kill -0 $! || fail "no table before the sample"
+    sleep 0.1
+done
+kill -INT $!
+if wait $!; then fail "Ctrl-C did not end the sample"; fi
+
 # What is no checkpoint, or not the whole of one, or another's.
 head -c 100000 half >short
 refuses 4 'cut off' --resume short
@@ -72,7 +82,17 @@ refuses 4 'another text' --resume half --text "$here/../../LICENSE"
 refuses 4 'No such file' --resume nothing
 refuses 4 'No such file' --text nothing
 refuses 4 'want at least' --text shorter
-refuses 4 'not saved' --checkpoint no/such/folder
+
+# What cannot be written: known before the training where that can be, told in any case.
+refuses 4 'cannot be saved: No such file' --checkpoint no/such/folder
+mkdir folder
+refuses 4 'cannot be saved: is there' --checkpoint folder
+! grep -q step err || fail "trained before it looked at --checkpoint"
+refuses 4 'curve cannot be written' --curve /dev/full
+output=/dev/full
+refuses 4 'standard output cannot be written'
+output=out
+
 refuses 2 'want a whole number from 64' --tokens 63
 refuses 2 'want a number above 0' --seconds -1
 refuses 2 'want options only' word
