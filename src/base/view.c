@@ -40,7 +40,8 @@ bool ag_view_is_contiguous(const struct ag_view *view)
 
 void *ag_view_origin(const struct ag_view *view)
 {
-    return (char *)view->data + view->offset * (int64_t)ag_dtype_bytes(view->dtype);
+    char *data = view->data; /* null where there is no element: nothing may be added to it */
+    return data ? data + view->offset * (int64_t)ag_dtype_bytes(view->dtype) : NULL;
 }
 
 /* Strides are never negative (checked at creation). */

@@ -156,7 +156,7 @@ ag_status moe_read_window(const aclIntArray *range, int64_t slots, struct moe_wi
     AG_TRY(read_range(range, &values));
     window->begin = values ? normalise_position(values[0], slots) : 0;
     window->end = values ? normalise_position(values[1], slots) : slots;
-    AG_REQUIRE(window->begin <= window->end, TILING,
+    AG_REQUIRE(!values || window->begin <= window->end, TILING,
                "rangeOptional: got [%" PRId64 ", %" PRId64 "), which is [%" PRId64 ", %" PRId64 ") of %" PRId64
                " positions, want an end not before the start",
                values[0], values[1], window->begin, window->end, slots);
