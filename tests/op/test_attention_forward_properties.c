@@ -352,6 +352,27 @@ static void large_scores(void **state)
     attention_call_destroy(&call);
 }
 
+/* Equal scores whose product with the scale is no float: each is e^0 of the maximum, in every table. */
+static void large_rounded_scores(void **state)
+{
+    static const double scales[] = {0.3, 0.1, 1.7};
+    (void)state;
+    for (size_t i = 0; i < COUNT(scales); ++i) {
+        const struct attention_case c = {
+            .dtype = AG_FLOAT, .d = 64, .scale = scales[i], .q_ends = {3}, .kv_ends = {900}};
+        struct attention_call call;
+        create(&call, c);
+        test_tensor_fill_value(&call.q, 0x1.234568p15);
+        test_tensor_fill_value(&call.k, 0x1.fedcbap15);
+        TEST_EACH_ISA (isa) {
+            test_configure(1, isa, AG_LIMITS_EXTENDED);
+            attention_forward_run(&call);
+            expect("softmaxSum", &call.sum, 0, 900);
+        }
+        attention_call_destroy(&call);
+    }
+}
+
 static void scales(void **state)
 {
     static const double values[] = {1.5, -0.7, 1e-30, 0x1p-150};
@@ -536,6 +557,7 @@ int main(void)
         cmocka_unit_test(garbage_where_nobody_looks),
         cmocka_unit_test(a_nan_row_stays_alone),
         cmocka_unit_test(large_scores),
+        cmocka_unit_test(large_rounded_scores),
         cmocka_unit_test(scales),
         cmocka_unit_test(the_output_may_lie_on_the_query),
         cmocka_unit_test(the_outputs_may_lie_on_keys_and_values),
