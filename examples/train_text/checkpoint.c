@@ -13,6 +13,7 @@ struct header {
     struct model_shape shape;
     int64_t tokens, step, parameters;
     uint64_t seed, text_checksum;
+    double rate;
 };
 
 uint64_t checksum(uint64_t before, const void *bytes, size_t count)
@@ -40,8 +41,8 @@ static void list_sections(const struct model *model, struct section sections[SEC
 
 static struct header header_of(const struct model *model, const struct progress *progress)
 {
-    return (struct header){model->shape,           model->tokens,  progress->step,
-                           model->parameters.size, progress->seed, progress->text_checksum};
+    return (struct header){model->shape,   model->tokens,           progress->step, model->parameters.size,
+                           progress->seed, progress->text_checksum, progress->rate};
 }
 
 static bool write_sections(FILE *file, const struct model *model, const struct progress *progress)
@@ -131,8 +132,9 @@ static bool read_header(FILE *file, const char *path, const struct model *model,
         return refuse(path, "belongs to a model of another shape");
     }
     if (header->tokens != wanted.tokens || header->seed != wanted.seed ||
-        header->text_checksum != wanted.text_checksum) {
-        return refuse(path, "belongs to another text, --seed or --tokens: going on would not be the same training");
+        header->text_checksum != wanted.text_checksum || header->rate != wanted.rate) {
+        return refuse(path,
+                      "belongs to another text, --seed, --tokens or --rate: going on would not be the same training");
     }
     return header->step >= 0 || refuse(path, "is damaged: its step is negative");
 }

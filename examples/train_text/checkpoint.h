@@ -13,6 +13,7 @@
 struct progress {
     int64_t step; /* steps done */
     uint64_t seed, text_checksum;
+    double rate; /* the largest learning rate */
 };
 
 uint64_t checksum(uint64_t before, const void *bytes, size_t count); /* FNV-1a; before: 0 to begin */
@@ -23,8 +24,8 @@ bool checkpoint_try(const char *path);
 /* false with a message on stderr when it cannot be written; what was there before is kept then. */
 bool checkpoint_save(const char *path, const struct model *model, const struct progress *progress);
 
-/* false with a message when the file is no checkpoint, is cut off or damaged, or belongs to another model, seed or text;
- * the model is untouched then. Sets progress->step. */
+/* false with a message when the file is no checkpoint, is cut off or damaged, or belongs to another model, seed, rate
+ * or text; the model is untouched then. Sets progress->step. */
 bool checkpoint_load(const char *path, struct model *model, struct progress *progress);
 
 #endif

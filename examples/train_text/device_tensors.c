@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -69,6 +70,7 @@ double device_clock(void)
 
 void operators_begin(void)
 {
+    setenv("ACLGRAD_SOFTMAX_LAYOUT", "cann", 1); /* softmax_row_of() reads this order */
     CHECK(aclInit(NULL));
     CHECK(aclrtSetDevice(0));
     CHECK(aclrtCreateStream(&device.stream));

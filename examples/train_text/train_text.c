@@ -20,12 +20,13 @@ static void interrupt(int signal)
     is_interrupted = 1;
 }
 
-/* The first Ctrl-C ends training in order, the second ends the program. */
+/* The first Ctrl-C or SIGTERM ends training in order, the second ends the program. */
 static void catch_interrupt(void)
 {
     struct sigaction action = {.sa_handler = interrupt, .sa_flags = SA_RESETHAND | SA_RESTART};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
 }
 
 /* Rises, stays, and falls as one over the square root: a function of the step alone, so that a resumed run has the same. */
@@ -77,12 +78,17 @@ static double held_out_loss(struct model *model, const struct text *text, const 
 static int run(struct model *model, const struct text *text, const struct options *options)
 {
     struct report report;
-    struct progress progress = {0, options->seed, checksum(0, text->bytes, (size_t)text->size)};
+    struct progress progress = {0, options->seed, checksum(0, text->bytes, (size_t)text->size), options->rate};
     if (options->checkpoint && !checkpoint_try(options->checkpoint)) {
         return 4;
     }
     if (options->resume && !checkpoint_load(options->resume, model, &progress)) {
         return 4;
+    }
+    if (options->steps > 0 && options->steps <= progress.step) {
+        fprintf(stderr, "train_text: %s has %lld steps behind it, --steps %lld leaves none to do\n", options->resume,
+                (long long)progress.step, (long long)options->steps);
+        return 2;
     }
     if (!report_begin(&report, options->curve, text, model)) {
         return 4;
@@ -90,6 +96,7 @@ static int run(struct model *model, const struct text *text, const struct option
     progress.step = train(model, text, options, progress.step, &report);
     const bool is_saved = !options->checkpoint || checkpoint_save(options->checkpoint, model, &progress);
     signal(SIGINT, SIG_DFL); /* nothing is left to save */
+    signal(SIGTERM, SIG_DFL);
     const bool is_told = report_end(&report, progress.step, held_out_loss(model, text, options));
     if (options->checkpoint && is_saved) {
         printf("saved to %s\n", options->checkpoint);
@@ -114,10 +121,10 @@ int main(int count, char **arguments)
     if (!text_read(options.text, &text)) {
         return 4;
     }
+    operators_begin();
     if (options.threads > 0) {
         CHECK(aclgrad_set_threads(options.threads));
     }
-    operators_begin();
     linear_use_one_thread();
     catch_interrupt();
     model_create(&model, &model_small, options.tokens, options.seed);

@@ -78,6 +78,8 @@ refuses 4 'behind its end' --resume longer
 (head -c 5000 half; printf x; tail -c +5002 half) >damaged
 refuses 4 'checksum' --resume damaged
 refuses 4 'another text' --resume half --seed 2
+refuses 4 'another text' --resume half --rate 0.1
+refuses 2 'leaves none to do' --resume half --steps 30
 refuses 4 'another text' --resume half --text "$here/../../LICENSE"
 refuses 4 'No such file' --resume nothing
 refuses 4 'No such file' --text nothing
