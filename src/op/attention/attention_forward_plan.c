@@ -6,16 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
+#include "base/integer.h"
 
 static int64_t divide_up(int64_t a, int64_t b)
 {
@@ -27,8 +18,8 @@ static int64_t divide_up(int64_t a, int64_t b)
 static struct attention_forward_work make_work(const struct attention_problem *problem, int64_t index)
 {
     const int64_t query_len = problem->sequences[index].query_len;
-    struct attention_forward_work work = {.sequence = index, .rows = smaller(query_len, ATTENTION_FORWARD_ROWS)};
-    work.heads = smaller(problem->group, ATTENTION_FORWARD_ROWS / work.rows);
+    struct attention_forward_work work = {.sequence = index, .rows = ag_smaller(query_len, ATTENTION_FORWARD_ROWS)};
+    work.heads = ag_smaller(problem->group, ATTENTION_FORWARD_ROWS / work.rows);
     work.stretches = divide_up(query_len, work.rows);
     work.parts = divide_up(problem->group, work.heads);
     return work;
@@ -49,7 +40,7 @@ static void find_works(struct attention_forward_plan *plan)
         }
         ++plan->work_count;
         plan->base.item_count += work.stretches * work.parts * problem->key_heads;
-        plan->item_rows = larger(plan->item_rows, work.rows * work.heads);
+        plan->item_rows = ag_larger(plan->item_rows, work.rows * work.heads);
     }
 }
 
@@ -162,7 +153,7 @@ ag_status attention_forward_make_plan(const struct attention_problem *problem, s
     plan->base.query_gap_count = attention_find_gaps(&plan->base, false, NULL);
     const struct ag_config config = ag_config_get();
     plan->base.lanes =
-        (int)larger(1, smaller(ag_config_lanes(&config, attention_work_of(problem)), plan->base.item_count));
+        (int)ag_larger(1, ag_smaller(ag_config_lanes(&config, attention_work_of(problem)), plan->base.item_count));
     return measure(plan);
 }
 

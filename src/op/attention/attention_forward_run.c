@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/integer.h"
 #include "base/parallel.h"
 #include "op/attention/attention_forward.h"
 
@@ -29,25 +30,10 @@ struct item {
     int64_t begin, rows;                 /* rows [begin, begin + rows) of the sequence, of each head */
 };
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t round_up(int64_t value, int64_t step)
-{
-    return (value + step - 1) / step * step;
-}
-
 static struct attention_columns common(struct attention_columns a, struct attention_columns b)
 {
-    const int64_t begin = larger(a.begin, b.begin);
-    return (struct attention_columns){begin, larger(begin, smaller(a.end, b.end))};
+    const int64_t begin = ag_larger(a.begin, b.begin);
+    return (struct attention_columns){begin, ag_larger(begin, ag_smaller(a.end, b.end))};
 }
 
 /* --- statistics ------------------------------------------------------------------------------------------ */
@@ -107,7 +93,7 @@ static void pack_keys(const struct item *item, struct attention_columns keys)
     const struct ag_matrix value = key_rows(item, &problem->value, keys);
     uint32_t *to = item->lane->key_lanes;
     for (int64_t at = keys.begin; at < keys.end; at += panel->lanes, to += panel->lanes * base->query_words) {
-        const struct attention_columns some = {at, smaller(at + panel->lanes, keys.end)};
+        const struct attention_columns some = {at, ag_smaller(at + panel->lanes, keys.end)};
         const struct ag_matrix key = key_rows(item, &problem->key, some);
         panel->pack_lanes[problem->elem](to, &key);
         if (problem->has_rope) {
@@ -195,7 +181,7 @@ static void apply_softmax(const struct item *item, const struct block *block)
         .score = lane->score,
         .score_stride = ATTENTION_FORWARD_STRIDE,
         .rows = block->rows,
-        .lanes = round_up(block->keys.end - block->keys.begin, item->job->panel->vector),
+        .lanes = ag_round_up(block->keys.end - block->keys.begin, item->job->panel->vector),
         .scale = item->job->problem->scale,
         .max = lane->max + row,
         .sum = lane->sum + row,
@@ -242,7 +228,8 @@ static void multiply_values(const struct item *item, const struct block *block)
 /* Rows [row, row + plan->block_rows) of one head against what they see of the tile. */
 static void run_block(const struct item *item, int64_t head, int64_t row, struct attention_columns tile)
 {
-    struct block block = {.head = head, .row = row, .rows = smaller(item->job->plan->block_rows, item->rows - row)};
+    struct block block = {
+        .head = head, .row = row, .rows = ag_smaller(item->job->plan->block_rows, item->rows - row)};
     const int64_t first = item->begin + row;
     block.keys = common(attention_columns_of_rows(item->sequence, first, first + block.rows), tile);
     if (block.keys.begin == block.keys.end) {
@@ -311,9 +298,9 @@ static struct item make_item(const struct job *job, int64_t index, int lane)
                         .key_head = place % per_stretch / work->parts,
                         .begin = (work->stretches - 1 - place / per_stretch) * work->rows};
     const int64_t first = place % work->parts * work->heads; /* of the group */
-    item.heads = smaller(work->heads, job->problem->group - first);
+    item.heads = ag_smaller(work->heads, job->problem->group - first);
     item.first_head = item.key_head * job->problem->group + first;
-    item.rows = smaller(work->rows, item.sequence->query_len - item.begin);
+    item.rows = ag_smaller(work->rows, item.sequence->query_len - item.begin);
     return item;
 }
 
@@ -327,7 +314,7 @@ static void run_item(void *context, int64_t index, int lane)
     pack_queries(&item);
     start_rows(&item);
     for (int64_t key = seen.begin; key < seen.end; key += ATTENTION_FORWARD_KEYS) {
-        const struct attention_columns tile = {key, smaller(key + ATTENTION_FORWARD_KEYS, seen.end)};
+        const struct attention_columns tile = {key, ag_smaller(key + ATTENTION_FORWARD_KEYS, seen.end)};
         pack_keys(&item, tile);
         for (int64_t head = 0; head < item.heads; ++head) {
             for (int64_t row = 0; row < item.rows; row += job->plan->block_rows) {
@@ -371,7 +358,7 @@ static void copy_staged(void *context, int64_t index, int lane)
     const struct ag_view *from = &job->outputs[index % FORWARD_OUT_COUNT];
     const struct ag_view *to = attention_forward_output(job->problem, (int)(index % FORWARD_OUT_COUNT));
     const int64_t begin = index / FORWARD_OUT_COUNT * ATTENTION_STRIP;
-    const int64_t rows = smaller(ATTENTION_STRIP, to->dims[0] - begin);
+    const int64_t rows = ag_smaller(ATTENTION_STRIP, to->dims[0] - begin);
     for (int64_t head = 0; head < to->dims[1] && rows > 0; ++head) {
         const struct ag_matrix target = attention_head_rows(to, begin, rows, head);
         const struct ag_matrix source = attention_head_rows(from, begin, rows, head);
@@ -429,8 +416,8 @@ ag_status attention_forward_run_plan(const void *planned, void *memory)
     ag_parallel_for(base->lanes, attention_gap_blocks(base->tables.query_gaps, base->query_gap_count), zero_gap,
                     &job);
     if (problem->has_overlap) {
-        const int64_t rows = larger(problem->query_rows, problem->query_heads); /* statistics may be [N1, T1, 8] */
-        ag_parallel_for(base->lanes, round_up(rows, ATTENTION_STRIP) / ATTENTION_STRIP * FORWARD_OUT_COUNT,
+        const int64_t rows = ag_larger(problem->query_rows, problem->query_heads); /* statistics may be [N1, T1, 8] */
+        ag_parallel_for(base->lanes, ag_round_up(rows, ATTENTION_STRIP) / ATTENTION_STRIP * FORWARD_OUT_COUNT,
                         copy_staged, &job);
     }
     ag_arena_close(memory, memory ? base->workspace_bytes : 0);

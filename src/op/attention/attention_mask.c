@@ -2,19 +2,11 @@
 
 #include "op/attention/attention.h"
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
+#include "base/integer.h"
 
 static int64_t cut(int64_t value, int64_t low, int64_t high)
 {
-    return larger(low, smaller(value, high));
+    return ag_larger(low, ag_smaller(value, high));
 }
 
 /* --- sparse mode -> interval ----------------------------------------------------------------------------- */
@@ -88,10 +80,10 @@ void attention_set_intervals(struct attention_sequence *sequences, int64_t count
 
 struct attention_columns attention_visible_columns(const struct attention_sequence *sequence, int64_t row)
 {
-    const int64_t past = larger(row + sequence->diagonal_high + 1, sequence->prefix);
+    const int64_t past = ag_larger(row + sequence->diagonal_high + 1, sequence->prefix);
     struct attention_columns columns = {cut(row + sequence->diagonal_low, 0, sequence->key_len),
                                         cut(past, 0, sequence->key_len)};
-    columns.end = larger(columns.begin, columns.end);
+    columns.end = ag_larger(columns.begin, columns.end);
     return columns;
 }
 
@@ -100,7 +92,7 @@ struct attention_columns attention_visible_rows(const struct attention_sequence 
     const int64_t first = column < sequence->prefix ? 0 : column - sequence->diagonal_high;
     struct attention_columns rows = {cut(first, 0, sequence->query_len),
                                      cut(column - sequence->diagonal_low + 1, 0, sequence->query_len)};
-    rows.end = larger(rows.begin, rows.end);
+    rows.end = ag_larger(rows.begin, rows.end);
     return rows;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/integer.h"
 #include "op/attention/attention_run.h"
 
 /* Splits are for machines with several cores and sequences with few key heads. These numbers are part of what
@@ -24,16 +25,6 @@ enum {
  * sums go on where the block before left them. */
 enum { NARROW_VECTOR = 8, NARROW_BLOCK = 64, WIDE_BLOCK_ROWS = 256, WIDE_BLOCK_KEYS = 128 };
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 static int64_t divide_up(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
@@ -46,7 +37,7 @@ struct attention_columns attention_columns_of_rows(const struct attention_sequen
 {
     const struct attention_columns first = attention_visible_columns(sequence, begin);
     const struct attention_columns last = attention_visible_columns(sequence, end - 1);
-    return (struct attention_columns){first.begin, larger(first.begin, last.end)};
+    return (struct attention_columns){first.begin, ag_larger(first.begin, last.end)};
 }
 
 int64_t attention_key_tile_of(int64_t column)
@@ -57,13 +48,13 @@ int64_t attention_key_tile_of(int64_t column)
 struct attention_columns attention_key_tile(const struct attention_sequence *sequence, int64_t tile)
 {
     const int64_t begin = tile * ATTENTION_TILE - ATTENTION_TILE / 2;
-    return (struct attention_columns){larger(begin, 0), smaller(begin + ATTENTION_TILE, sequence->key_len)};
+    return (struct attention_columns){ag_larger(begin, 0), ag_smaller(begin + ATTENTION_TILE, sequence->key_len)};
 }
 
 int64_t attention_row_tile_count(const struct attention_sequence *sequence, int64_t row_tile)
 {
     const int64_t begin = row_tile * ATTENTION_TILE;
-    const int64_t end = smaller(begin + ATTENTION_TILE, sequence->query_len);
+    const int64_t end = ag_smaller(begin + ATTENTION_TILE, sequence->query_len);
     const struct attention_columns columns = attention_columns_of_rows(sequence, begin, end);
     return columns.begin == columns.end
                ? 0
@@ -86,7 +77,7 @@ static int64_t position_after(const struct attention_sequence *sequence, int64_t
                               int64_t target)
 {
     const int64_t row_tiles = attention_row_tiles(sequence);
-    const int64_t heads = head_tiles > 0 ? smaller(group, target / head_tiles) : group;
+    const int64_t heads = head_tiles > 0 ? ag_smaller(group, target / head_tiles) : group;
     int64_t position = heads * row_tiles;
     for (int64_t tiles = heads * head_tiles; tiles < target && position < group * row_tiles; ++position) {
         tiles += attention_row_tile_count(sequence, position % row_tiles);
@@ -117,8 +108,8 @@ static int64_t choose_splits(const struct attention_plan *plan, const struct att
 {
     const double fitting = SPLIT_BYTES / (sizeof(float) * partial_floats(plan, sequence));
     int64_t splits = divide_up(SPLIT_PAIRS, plan->problem.key_heads);
-    splits = smaller(splits, tiles * plan->problem.group / SPLIT_TILES);
-    return fitting < 2.0 ? 1 : larger(1, smaller(splits, (int64_t)fitting));
+    splits = ag_smaller(splits, tiles * plan->problem.group / SPLIT_TILES);
+    return fitting < 2.0 ? 1 : ag_larger(1, ag_smaller(splits, (int64_t)fitting));
 }
 
 /* --- works and waves ------------------------------------------------------------------------------------ */
@@ -172,9 +163,9 @@ static void count_works(struct attention_plan *plan)
         plan->split_count += work.splits > 1;
         plan->item_count += work.splits * plan->problem.key_heads;
         plan->tile_count += work.tiles * plan->problem.query_heads;
-        plan->max_key_len = larger(plan->max_key_len, work.splits > 1 ? 0 : sequence->key_len);
-        plan->chunk_rows = larger(plan->chunk_rows, smaller(sequence->query_len, ATTENTION_CHUNK));
-        plan->partial_floats = larger(plan->partial_floats, cursor.wave_floats);
+        plan->max_key_len = ag_larger(plan->max_key_len, work.splits > 1 ? 0 : sequence->key_len);
+        plan->chunk_rows = ag_larger(plan->chunk_rows, ag_smaller(sequence->query_len, ATTENTION_CHUNK));
+        plan->partial_floats = ag_larger(plan->partial_floats, cursor.wave_floats);
     }
     plan->wave_count = plan->work_count > 0 ? cursor.wave + 1 : 0;
 }
@@ -269,11 +260,6 @@ int64_t attention_find_gaps(const struct attention_plan *plan, bool is_key, stru
 
 /* --- sizes ---------------------------------------------------------------------------------------------- */
 
-static int64_t round_up(int64_t value, int64_t step)
-{
-    return divide_up(value, step) * step;
-}
-
 /* Words from one packed row to the next, so that a vector may be read at any word of it, and an odd number of cache lines:
  * a column of rows then spreads over all sets of a cache. */
 static int64_t row_stride(int64_t words, int64_t vector)
@@ -293,10 +279,10 @@ void attention_set_sizes(struct attention_plan *plan)
     plan->query_stride = row_stride(plan->query_words, panel->vector);
     plan->value_stride = row_stride(plan->value_words, panel->vector);
     plan->has_depth = panel->pair > 1;
-    plan->dim_cols = round_up(problem->dim, panel->vector);
-    plan->rope_cols = round_up(problem->rope_dim, panel->vector);
+    plan->dim_cols = ag_round_up(problem->dim, panel->vector);
+    plan->rope_cols = ag_round_up(problem->rope_dim, panel->vector);
     plan->key_cols = plan->dim_cols + plan->rope_cols;
-    plan->value_cols = round_up(problem->value_dim, panel->vector);
+    plan->value_cols = ag_round_up(problem->value_dim, panel->vector);
     plan->has_padding = !plan->has_depth && (plan->key_cols != problem->dim + problem->rope_dim ||
                                              plan->value_cols != problem->value_dim);
     plan->dim_panels = divide_up(problem->dim, panel->lanes);
@@ -347,7 +333,8 @@ ag_status attention_make_plan(const struct attention_problem *problem, struct at
     plan->query_gap_count = attention_find_gaps(plan, false, NULL);
     plan->key_gap_count = attention_find_gaps(plan, true, NULL);
     const struct ag_config config = ag_config_get();
-    plan->lanes = (int)larger(1, smaller(ag_config_lanes(&config, attention_work_of(problem)), plan->item_count));
+    plan->lanes =
+        (int)ag_larger(1, ag_smaller(ag_config_lanes(&config, attention_work_of(problem)), plan->item_count));
     return measure(plan);
 }
 

@@ -3,6 +3,8 @@
 
 #include "op/attention/attention_run.h"
 
+#include "base/integer.h"
+
 struct chunk {
     const struct attention_item *item;
     const struct attention_plan *plan;
@@ -12,20 +14,10 @@ struct chunk {
     int64_t begin, end; /* rows of the sequence */
 };
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 static struct attention_columns common(struct attention_columns a, struct attention_columns b)
 {
-    const int64_t begin = larger(a.begin, b.begin);
-    return (struct attention_columns){begin, larger(begin, smaller(a.end, b.end))};
+    const int64_t begin = ag_larger(a.begin, b.begin);
+    return (struct attention_columns){begin, ag_larger(begin, ag_smaller(a.end, b.end))};
 }
 
 static bool is_empty(struct attention_columns columns)
@@ -113,7 +105,7 @@ static void pack_keys(const struct chunk *chunk, struct attention_columns keys)
     const struct attention_lane *lane = chunk->lane;
     const int64_t count = keys.end - keys.begin, lanes = chunk->panel->lanes;
     for (int64_t at = 0; at < count; at += lanes) {
-        const struct attention_columns panel = {keys.begin + at, smaller(keys.begin + at + lanes, keys.end)};
+        const struct attention_columns panel = {keys.begin + at, ag_smaller(keys.begin + at + lanes, keys.end)};
         pack_key_lanes(chunk, panel, lane->key_lanes + at * plan->query_words,
                        lane->value_lanes + at * plan->value_words);
     }
@@ -299,7 +291,7 @@ static void run_scores(const struct chunk *chunk, const struct strip *strip)
     for (int64_t row = strip->rows.begin; row < strip->rows.end; row += chunk->lane->score_rows) {
         struct strip part = *strip;
         part.rows.begin = row;
-        part.rows.end = smaller(row + chunk->lane->score_rows, strip->rows.end);
+        part.rows.end = ag_smaller(row + chunk->lane->score_rows, strip->rows.end);
         part.row_at += row - strip->rows.begin;
         multiply_scores(chunk, &part);
         make_probabilities(chunk, &part);
@@ -419,8 +411,8 @@ static struct attention_columns keys_seen(const struct chunk *chunk, struct atte
     struct attention_columns keys =
         common((struct attention_columns){seen.begin - tile_begin, seen.end - tile_begin}, used);
     keys.begin -= (keys.begin - used.begin) % ATTENTION_STRIP;
-    keys.end = smaller(keys.begin + (keys.end - keys.begin + ATTENTION_STRIP - 1) / ATTENTION_STRIP * ATTENTION_STRIP,
-                       used.end);
+    keys.end = ag_smaller(
+        keys.begin + (keys.end - keys.begin + ATTENTION_STRIP - 1) / ATTENTION_STRIP * ATTENTION_STRIP, used.end);
     return keys;
 }
 
@@ -430,7 +422,7 @@ static void add_block_to_queries(const struct chunk *chunk, struct attention_col
 {
     struct attention_columns group = {rows.begin, rows.begin}, group_keys = {0, 0};
     for (int64_t row = rows.begin; row < rows.end; row = group.end) {
-        const struct attention_columns strip = {row, smaller(row + ATTENTION_STRIP, rows.end)};
+        const struct attention_columns strip = {row, ag_smaller(row + ATTENTION_STRIP, rows.end)};
         const struct attention_columns keys = keys_seen(chunk, strip, used, tile_begin);
         if (keys.begin != group_keys.begin || keys.end != group_keys.end) {
             add_query_gradients(chunk, group, group.begin - rows.begin, group_keys);
@@ -450,14 +442,14 @@ static void run_block(const struct chunk *chunk, struct attention_columns rows, 
     struct attention_columns used = {packed_keys.end, packed_keys.begin};
     for (int64_t key = packed_keys.begin; key < packed_keys.end; key += ATTENTION_STRIP) {
         struct strip strip = {.key = key, .key_at = key - packed_keys.begin};
-        const int64_t end = smaller(key + ATTENTION_STRIP, packed_keys.end);
+        const int64_t end = ag_smaller(key + ATTENTION_STRIP, packed_keys.end);
         strip.keys = (struct attention_columns){tile_begin + key, tile_begin + end};
         strip.rows = rows_that_see(chunk, rows, strip.keys);
         strip.row_at = strip.rows.begin - rows.begin;
         if (!is_empty(strip.rows)) {
             run_scores(chunk, &strip);
             add_key_gradients(chunk, &strip);
-            used.begin = smaller(used.begin, key);
+            used.begin = ag_smaller(used.begin, key);
             used.end = end;
         }
         clear_other_rows(chunk, &strip, rows.end - rows.begin);
@@ -471,10 +463,10 @@ static void run_tile(const struct chunk *chunk, struct attention_columns rows, s
     const struct attention_plan *plan = chunk->plan;
     const struct attention_sequence *sequence = chunk->item->sequence;
     for (int64_t key = 0; key < keys.end - keys.begin; key += plan->block_keys) {
-        const struct attention_columns packed = {key, smaller(key + plan->block_keys, keys.end - keys.begin)};
+        const struct attention_columns packed = {key, ag_smaller(key + plan->block_keys, keys.end - keys.begin)};
         const struct attention_columns block_keys = {keys.begin + packed.begin, keys.begin + packed.end};
         for (int64_t row = rows.begin; row < rows.end; row += plan->block_rows) {
-            const struct attention_columns block_rows = {row, smaller(row + plan->block_rows, rows.end)};
+            const struct attention_columns block_rows = {row, ag_smaller(row + plan->block_rows, rows.end)};
             const struct attention_columns seen =
                 attention_columns_of_rows(sequence, chunk->begin + block_rows.begin, chunk->begin + block_rows.end);
             if (!is_empty(common(seen, block_keys))) {
@@ -493,7 +485,7 @@ static void run_key_tile(const struct chunk *chunk, struct attention_columns key
     const int64_t rows = chunk->end - chunk->begin;
     pack_keys(chunk, keys);
     for (int64_t row = 0; row < rows; row += ATTENTION_TILE) {
-        const struct attention_columns tile = {row, smaller(row + ATTENTION_TILE, rows)};
+        const struct attention_columns tile = {row, ag_smaller(row + ATTENTION_TILE, rows)};
         const struct attention_columns seen =
             attention_columns_of_rows(sequence, chunk->begin + tile.begin, chunk->begin + tile.end);
         if (!is_empty(common(seen, keys))) {

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/config.h"
+#include "base/integer.h"
 
 /* A wave of short sequences has about so many keys: enough to keep all threads busy. */
 enum { WAVE_KEYS = 32768 };
@@ -19,11 +20,6 @@ enum { STEP_KEYS = 32 };
 /* The scores of a batch: in cache while they are written and read, and rows for every thread. */
 static const int64_t BATCH_BYTES = 16 << 20, BATCH_BYTES_PER_THREAD = 2 << 20;
 enum { BATCH_GROUPS = 4096 };
-
-static int64_t round_up(int64_t value, int64_t step)
-{
-    return (value + step - 1) / step * step;
-}
 
 static int64_t clamp(int64_t value, int64_t lowest, int64_t highest)
 {
@@ -50,9 +46,9 @@ static void plan_batches(struct indexer_forward_plan *plan)
     const struct indexer_forward_problem *p = &plan->problem;
     const int64_t lanes = plan->kernels->panel[plan->panel].lanes, keys = most_keys(p);
     const int64_t budget = BATCH_BYTES + plan->threads * BATCH_BYTES_PER_THREAD;
-    const int64_t row_scores = round_up(keys, lanes), most_rows = p->is_packed ? p->rows : p->rows / p->sequences;
+    const int64_t row_scores = ag_round_up(keys, lanes), most_rows = p->is_packed ? p->rows : p->rows / p->sequences;
     plan->group_rows = clamp(GROUP_HEADS / p->heads, 1, most_rows < GROUP_ROWS ? most_rows : GROUP_ROWS);
-    plan->step_keys = round_up(STEP_KEYS, lanes);
+    plan->step_keys = ag_round_up(STEP_KEYS, lanes);
     plan->batch_groups = clamp(p->rows, 1, BATCH_GROUPS);
     plan->batch_scores = plan->group_rows * row_scores;
     if (plan->batch_scores < budget / (int64_t)sizeof(float)) {
@@ -138,7 +134,7 @@ ag_status indexer_forward_make_plan(const struct indexer_forward_problem *p, str
     plan->panel = plan->kernels->panel_of[p->elem];
     const int64_t pair = plan->kernels->panel[plan->panel].pair;
     plan->depth = (p->dim + pair - 1) / pair;
-    plan->head_words = round_up(plan->depth, LINE_WORDS);
+    plan->head_words = ag_round_up(plan->depth, LINE_WORDS);
     plan_waves(plan);
     plan_batches(plan);
     struct ag_arena arena = ag_arena_measure();

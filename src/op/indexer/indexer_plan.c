@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "base/integer.h"
 
 /* A wave of short BSND sequences has about so many keys: enough to keep all threads busy. */
 enum { WAVE_KEYS = 32768 };
@@ -15,23 +16,18 @@ enum { BLOCK_WORDS = 128 };
 /* The dp of a batch: in cache while it is written and read, and enough rows for every thread. */
 static const int64_t BATCH_BYTES = 16 << 20, BATCH_BYTES_PER_THREAD = 2 << 20;
 
-static int64_t round_up(int64_t value, int64_t step)
-{
-    return (value + step - 1) / step * step;
-}
-
 static void plan_packing(struct indexer_plan *plan)
 {
     enum { LINE_WORDS = 16 };
     const struct indexer_problem *p = &plan->problem;
     const struct ag_panel_kernels *panel = &plan->kernels->panel[plan->panel];
-    const int64_t head_depth = round_up(p->heads, panel->pair) / panel->pair;
-    const int64_t dim_depth = round_up(p->dim, panel->pair) / panel->pair;
-    const int64_t as_lanes = round_up(p->heads, panel->lanes) * dim_depth;
-    const int64_t as_depth = round_up(p->dim, panel->lanes) * head_depth;
-    plan->key_words = round_up(dim_depth, LINE_WORDS);
-    plan->dim_words = round_up(p->dim, panel->lanes / 2);
-    plan->head_words = round_up(p->heads, panel->lanes / 2);
+    const int64_t head_depth = ag_round_up(p->heads, panel->pair) / panel->pair;
+    const int64_t dim_depth = ag_round_up(p->dim, panel->pair) / panel->pair;
+    const int64_t as_lanes = ag_round_up(p->heads, panel->lanes) * dim_depth;
+    const int64_t as_depth = ag_round_up(p->dim, panel->lanes) * head_depth;
+    plan->key_words = ag_round_up(dim_depth, LINE_WORDS);
+    plan->dim_words = ag_round_up(p->dim, panel->lanes / 2);
+    plan->head_words = ag_round_up(p->heads, panel->lanes / 2);
     plan->dp_words = plan->head_words / panel->pair;
     plan->query_words = as_lanes > as_depth ? as_lanes : as_depth;
 }
@@ -66,14 +62,14 @@ static void carve_lane(struct ag_arena *arena, const struct indexer_plan *plan, 
 {
     const struct indexer_problem *p = &plan->problem;
     const struct ag_panel_kernels *panel = &plan->kernels->panel[plan->panel];
-    const int64_t block_words = round_up(plan->block_slots, panel->pair) / panel->pair;
+    const int64_t block_words = ag_round_up(plan->block_slots, panel->pair) / panel->pair;
     lane->indices = ag_take(arena, p->topk, sizeof *lane->indices);
     lane->dy = ag_take(arena, p->topk, sizeof *lane->dy);
     lane->query = ag_take(arena, plan->query_words, sizeof *lane->query);
     lane->weights = ag_take(arena, plan->head_words, sizeof *lane->weights);
     lane->dweights = ag_take(arena, plan->head_words, sizeof *lane->dweights);
     lane->dq = ag_take(arena, p->heads * plan->dim_words, sizeof *lane->dq);
-    lane->gathered = ag_take(arena, round_up(p->dim, panel->lanes) * block_words, sizeof *lane->gathered);
+    lane->gathered = ag_take(arena, ag_round_up(p->dim, panel->lanes) * block_words, sizeof *lane->gathered);
     lane->dp_pairs = panel->pair == 2 ? ag_take(arena, block_words * plan->head_words, sizeof *lane->dp_pairs) : NULL;
 }
 

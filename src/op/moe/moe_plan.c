@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "base/integer.h"
 #include "kernel/kernel.h"
 
 enum {
@@ -27,11 +28,6 @@ static int64_t row_bytes(const struct moe_problem *p)
 static double work_of(const struct moe_problem *p)
 {
     return AG_WORK_PER_BYTE * (double)row_bytes(p) * ((double)p->tokens + 2.0 * (double)p->out_rows);
-}
-
-static int64_t at_most(int64_t value, int64_t most)
-{
-    return value < most ? value : most;
 }
 
 void moe_carve(struct ag_arena *arena, const struct moe_plan *plan, struct moe_workspace *workspace)
@@ -59,8 +55,8 @@ ag_status moe_make_plan(const struct moe_problem *problem, struct moe_plan *plan
     plan->gathers_grad = needs_gathering(&problem->unpermuted_tokens_grad);
     plan->gathers_tokens = problem->probs.present && needs_gathering(&problem->permuted_tokens);
     plan->batch_slots = plan->gathers_grad || plan->gathers_tokens ? GATHERED_BATCH_SLOTS : MOE_MOST_BATCH_SLOTS;
-    plan->lanes = (int)at_most(ag_config_lanes(&config, work_of(problem)),
-                               (problem->slots + plan->batch_slots - 1) / plan->batch_slots);
+    plan->lanes = (int)ag_smaller(ag_config_lanes(&config, work_of(problem)),
+                                  (problem->slots + plan->batch_slots - 1) / plan->batch_slots);
     plan->streams = problem->out_rows > STREAM_BYTES / row_bytes(problem);
     plan->streams_products = plan->streams && kernels->moe.streams_products;
     moe_carve(&arena, plan, &workspace);

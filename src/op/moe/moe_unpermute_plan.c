@@ -4,17 +4,13 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "base/integer.h"
 #include "kernel/kernel.h"
 
 enum {
     STREAM_BYTES = 32 << 20, /* as in moe_plan.c: outputs above this leave the caches before they are read again */
     GATHERED_COLUMNS = 512,  /* of a gathered row; a token's rows then stay in the second cache */
 };
-
-static int64_t at_most(int64_t value, int64_t most)
-{
-    return value < most ? value : most;
-}
 
 void moe_unpermute_carve(struct ag_arena *arena, const struct moe_unpermute_plan *plan,
                          struct moe_unpermute_workspace *workspace)
@@ -46,10 +42,10 @@ ag_status moe_unpermute_make_plan(const struct moe_unpermute_problem *problem, s
     }
     const int64_t row_bytes = problem->hidden * (int64_t)ag_elem_bytes(problem->token_elem);
     plan->gathers = problem->local_rows > 0 && problem->permuted_tokens.strides[1] != 1;
-    plan->columns = plan->gathers ? at_most(problem->hidden, GATHERED_COLUMNS) : problem->hidden;
+    plan->columns = plan->gathers ? ag_smaller(problem->hidden, GATHERED_COLUMNS) : problem->hidden;
     plan->batch_tokens = (MOE_MOST_BATCH_TOKENS + problem->topk - 1) / problem->topk; /* about so many slots */
-    plan->lanes = (int)at_most(ag_config_lanes(&config, work_of(problem)),
-                               (problem->tokens_count + plan->batch_tokens - 1) / plan->batch_tokens);
+    plan->lanes = (int)ag_smaller(ag_config_lanes(&config, work_of(problem)),
+                                  (problem->tokens_count + plan->batch_tokens - 1) / plan->batch_tokens);
     plan->streams = problem->tokens_count > STREAM_BYTES / row_bytes;
     moe_unpermute_carve(&arena, plan, &workspace);
     plan->workspace_bytes = ag_arena_bytes(&arena);
