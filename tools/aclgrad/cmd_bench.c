@@ -14,7 +14,7 @@
 
 enum { KEY_SECONDS = 1000, KEY_NO_PEAK, KEY_ONLY, MOST_RUNS = 100000, LEAST_RUNS = 5 };
 
-/* Runs take turns with bursts of the peak: so long at least, then a burst, and more until they took a quarter of it. */
+/* Runs take turns with bursts of the peak: so long at least, then a burst. */
 static const int64_t turn_ns = 4000000;
 
 static struct {
@@ -57,8 +57,8 @@ static const struct argp bench_argp = {
     parse_option,
     "PROBLEM...",
     "Times phase 2 of each problem (a string, @FILE, or the name of a layer): after a warm-up, run after run until a "
-    "second has passed. Between the runs, the machine's peak is measured in short bursts, with as many threads: "
-    "products of the problem's type in the nearest cache, or copies of as many bytes past all caches.\v"
+    "second has passed. Between the runs, the machine's peak is measured in bursts that last as long as a run, with as "
+    "many threads: products of the problem's type in the nearest cache, or copies of as many bytes past all caches.\v"
     "min_ms, median_ms, p90_ms  of the runs\n"
     "gflops, gbytes             1e9 operations, bytes a second: the fastest run; an operator that only moves bytes\n"
     "                           has 0 gflops\n"
@@ -100,14 +100,12 @@ static bool take_turn(struct ready_call *ready, struct times *times)
     return true;
 }
 
-/* At least a burst. */
-static void measure_peak(struct peak_meter *meter, int64_t budget_ns, struct times *times)
+/* A burst as long as the turn's last run: the best of short ones would show what the machine can do for milliseconds, and
+ * no run that takes longer could reach it. */
+static void measure_peak(struct peak_meter *meter, struct times *times)
 {
-    const int64_t begin = ag_clock_ns();
-    do {
-        const double rate = peak_meter_burst(meter);
-        times->peak = rate > times->peak ? rate : times->peak;
-    } while (ag_clock_ns() - begin < budget_ns);
+    const double rate = peak_meter_burst(meter, (int64_t)(times->ms[times->count - 1] * 1e6));
+    times->peak = rate > times->peak ? rate : times->peak;
 }
 
 static bool measure(struct ready_call *ready, struct peak_meter *meter, struct times *times)
@@ -117,12 +115,11 @@ static bool measure(struct ready_call *ready, struct peak_meter *meter, struct t
     }
     const int64_t begin = ag_clock_ns();
     do {
-        const int64_t start = ag_clock_ns();
         if (!take_turn(ready, times)) {
             return false;
         }
         if (meter) {
-            measure_peak(meter, (ag_clock_ns() - start) / 4, times);
+            measure_peak(meter, times);
         }
     } while (times->count < MOST_RUNS &&
              (times->count < LEAST_RUNS || (double)(ag_clock_ns() - begin) * 1e-9 < given.seconds));
