@@ -90,7 +90,7 @@ static void exp_rows(float *to, const float *from, int64_t count)
 
 #define ROW_KERNELS(elem)                                                                                            \
     {                                                                                                                \
-        .store = store_rows_##elem, .load = load_rows_##elem, .zero = zero_rows_##elem                               \
+        .store = store_rows_##elem, .load = load_rows_##elem, .zero = zero_rows_##elem, .fetch = fetch_rows_##elem   \
     }
 
 #define PANEL_KERNELS(panel, pair_)                                                                                  \

@@ -75,6 +75,9 @@ struct ag_row_kernels {
 
     /* to(r, c) = +0 */
     void (*zero)(const struct ag_matrix *to);
+
+    /* Asks for the matrix to be brought into the caches; nothing is read or written. */
+    void (*fetch)(const struct ag_matrix *m);
 };
 
 #endif

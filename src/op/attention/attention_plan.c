@@ -51,6 +51,16 @@ struct attention_columns attention_key_tile(const struct attention_sequence *seq
     return (struct attention_columns){ag_larger(begin, 0), ag_smaller(begin + ATTENTION_TILE, sequence->key_len)};
 }
 
+/* Half a strip, or half of the keys when they are fewer: of the pairs that a triangle computes in vain half are left. No step
+ * lies in two panels unless it begins one. With tiles of AMX the whole strip: there sums depend on a product's shape. */
+int64_t attention_edge(const struct attention_plan *plan, int64_t keys)
+{
+    const struct ag_panel_kernels *panel = &plan->kernels->panel[plan->panel];
+    const int64_t half = divide_up(ag_smaller(keys, ATTENTION_STRIP), 2);
+    return plan->kernels->isa == AG_ISA_AMX ? ATTENTION_STRIP
+                                            : ag_round_up(half, keys > panel->lanes ? panel->lanes : panel->vector);
+}
+
 int64_t attention_row_tile_count(const struct attention_sequence *sequence, int64_t row_tile)
 {
     const int64_t begin = row_tile * ATTENTION_TILE;

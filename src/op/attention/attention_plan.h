@@ -126,6 +126,9 @@ struct attention_columns attention_columns_of_rows(const struct attention_sequen
 /* The keys of a key tile. */
 struct attention_columns attention_key_tile(const struct attention_sequence *sequence, int64_t tile);
 
+/* Rows, or keys, of a step along the mask's edge in a block of `keys`: what the edge crosses is computed step by step. */
+int64_t attention_edge(const struct attention_plan *plan, int64_t keys);
+
 /* The key tile that holds a column. */
 int64_t attention_key_tile_of(int64_t column);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/integer.h"
 #include "base/log.h"
 #include "base/parallel.h"
 
@@ -65,6 +66,27 @@ static float *partial_sums(const struct attention_job *job, const struct attenti
     return job->workspace.partial + work->first_partial + part * key_len * (plan->key_cols + plan->value_cols);
 }
 
+/* The keys that a split's positions may see, in whole strips: only there it has sums. */
+static struct attention_columns split_keys(const struct attention_plan *plan, const struct attention_work *work,
+                                           int64_t split)
+{
+    const struct attention_sequence *sequence = &plan->problem.sequences[work->sequence];
+    const struct attention_columns positions = attention_split_positions(plan, work, split);
+    const int64_t row_tiles = attention_row_tiles(sequence), row_tile = positions.begin % row_tiles;
+    struct attention_columns rows = {0, sequence->query_len}; /* of more than one head */
+    if (positions.begin >= positions.end) {
+        return (struct attention_columns){0, 0};
+    }
+    if (positions.end - positions.begin <= row_tiles - row_tile) {
+        rows.begin = row_tile * ATTENTION_TILE;
+        rows.end = ag_smaller(rows.begin + (positions.end - positions.begin) * ATTENTION_TILE, sequence->query_len);
+    }
+    struct attention_columns keys = attention_columns_of_rows(sequence, rows.begin, rows.end);
+    keys.begin -= keys.begin % ATTENTION_STRIP;
+    keys.end = ag_smaller(ag_round_up(keys.end, ATTENTION_STRIP), sequence->key_len);
+    return keys;
+}
+
 /* The positions of a split, head by head and chunk by chunk. */
 static void walk(const struct attention_item *item, struct attention_columns positions)
 {
@@ -84,6 +106,13 @@ static void walk(const struct attention_item *item, struct attention_columns pos
     }
 }
 
+static void clear_sums(const struct attention_plan *plan, float *dkey, float *dvalue, struct attention_columns keys)
+{
+    const int64_t count = keys.end - keys.begin;
+    memset(dkey + keys.begin * plan->key_cols, 0, (size_t)(count * plan->key_cols) * sizeof *dkey);
+    memset(dvalue + keys.begin * plan->value_cols, 0, (size_t)(count * plan->value_cols) * sizeof *dvalue);
+}
+
 static void run_item(void *context, int64_t index, int lane)
 {
     const struct attention_job *job = context;
@@ -95,15 +124,16 @@ static void run_item(void *context, int64_t index, int lane)
                                   .key_head = (index - work->first_item) / work->splits,
                                   .lane = &job->workspace.lanes[lane]};
     const int64_t key_len = item.sequence->key_len;
+    struct attention_columns keys = {0, key_len};
     item.dkey = item.lane->dkey;
     item.dvalue = item.lane->dvalue;
     if (work->splits > 1) {
         item.dkey = partial_sums(job, work, item.key_head, split);
         item.dvalue = item.dkey + key_len * plan->key_cols;
+        keys = split_keys(plan, work, split);
     }
     plan->kernels->begin_task();
-    memset(item.dkey, 0, (size_t)(key_len * plan->key_cols) * sizeof *item.dkey);
-    memset(item.dvalue, 0, (size_t)(key_len * plan->value_cols) * sizeof *item.dvalue);
+    clear_sums(plan, item.dkey, item.dvalue, keys);
     walk(&item, attention_split_positions(plan, work, split));
     plan->kernels->end_task();
     if (work->splits == 1) {
@@ -120,7 +150,12 @@ static void add_floats(float *to, const float *from, int64_t count)
     }
 }
 
-/* ATTENTION_STRIP keys of one key head: the first split's sums take those of the others, in order. */
+static bool holds(struct attention_columns keys, int64_t key)
+{
+    return keys.begin <= key && key < keys.end;
+}
+
+/* ATTENTION_STRIP keys of one key head: the first split's sums take those of the others that see one, in order. */
 static void reduce_block(void *context, int64_t index, int lane)
 {
     const struct attention_job *job = context;
@@ -135,10 +170,16 @@ static void reduce_block(void *context, int64_t index, int lane)
     const int64_t dkey = begin * plan->key_cols;
     const int64_t dvalue = sequence->key_len * plan->key_cols + begin * plan->value_cols;
     float *sums = partial_sums(job, work, item.key_head, 0);
+    if (!holds(split_keys(plan, work, 0), begin)) {
+        clear_sums(plan, sums, sums + sequence->key_len * plan->key_cols,
+                   (struct attention_columns){begin, begin + rows});
+    }
     for (int64_t split = 1; split < work->splits; ++split) {
-        const float *others = partial_sums(job, work, item.key_head, split);
-        add_floats(sums + dkey, others + dkey, rows * plan->key_cols);
-        add_floats(sums + dvalue, others + dvalue, rows * plan->value_cols);
+        if (holds(split_keys(plan, work, split), begin)) {
+            const float *others = partial_sums(job, work, item.key_head, split);
+            add_floats(sums + dkey, others + dkey, rows * plan->key_cols);
+            add_floats(sums + dvalue, others + dvalue, rows * plan->value_cols);
+        }
     }
     store_keys(&item, begin, rows, sums + dkey, sums + dvalue);
     (void)lane;

@@ -5,6 +5,8 @@
 
 #include "base/integer.h"
 
+enum { SHORT_ROWS = 64 }; /* whose next head is fetched while this one is computed */
+
 struct chunk {
     const struct attention_item *item;
     const struct attention_plan *plan;
@@ -39,6 +41,28 @@ static struct ag_matrix chunk_rows(const struct chunk *chunk, const struct ag_vi
                                chunk->query_head);
 }
 
+/* The rows of the next head, of a short sequence: no CPU foresees them, and a few rows are over before those ahead of them
+ * could be fetched. Meanwhile this head's products are made. */
+static void fetch_next_query(const struct chunk *chunk, const struct ag_view *view)
+{
+    struct chunk next = *chunk;
+    if (chunk->end - chunk->begin <= SHORT_ROWS && ++next.query_head < chunk->item->job->problem->query_heads) {
+        const struct ag_matrix rows = chunk_rows(&next, view);
+        chunk->item->job->rows->fetch(&rows);
+    }
+}
+
+static void fetch_next_keys(const struct chunk *chunk, const struct ag_view *view, struct attention_columns keys)
+{
+    const struct attention_problem *problem = chunk->item->job->problem;
+    const int64_t head = (chunk->query_head + 1) / problem->group, count = keys.end - keys.begin;
+    if (count <= SHORT_ROWS && head < problem->key_heads && head != chunk->item->key_head) {
+        const struct ag_matrix rows =
+            attention_head_rows(view, chunk->item->sequence->key_begin + keys.begin, count, head);
+        chunk->item->job->rows->fetch(&rows);
+    }
+}
+
 /* Packs a part of rows, from word `word` of each, and (has_depth) also as the operand of sums over them. */
 static void pack_part(const struct chunk *chunk, const struct ag_matrix *from, uint32_t *rows, int64_t row_stride,
                       uint32_t *depth_words, const struct attention_depth *depth)
@@ -58,7 +82,9 @@ static void pack_queries(const struct chunk *chunk)
     const struct attention_depth *depth = &lane->query_depth;
     const struct ag_matrix query = chunk_rows(chunk, &problem->query), dy = chunk_rows(chunk, &problem->dy);
     pack_part(chunk, &query, lane->query_rows, plan->query_stride, depth->words, depth);
+    fetch_next_query(chunk, &problem->query);
     pack_part(chunk, &dy, lane->dy_rows, plan->value_stride, lane->dy_depth.words, &lane->dy_depth);
+    fetch_next_query(chunk, &problem->dy);
     if (problem->has_rope) {
         const struct ag_matrix rope = chunk_rows(chunk, &problem->query_rope);
         pack_part(chunk, &rope, lane->query_rows + plan->dim_words, plan->query_stride, depth->words + depth->rope,
@@ -109,7 +135,9 @@ static void pack_keys(const struct chunk *chunk, struct attention_columns keys)
         pack_key_lanes(chunk, panel, lane->key_lanes + at * plan->query_words,
                        lane->value_lanes + at * plan->value_words);
     }
+    fetch_next_keys(chunk, &problem->value, keys);
     pack_key_depth(chunk, &problem->key, keys, lane->key_depth.words);
+    fetch_next_keys(chunk, &problem->key, keys);
     if (problem->has_rope) {
         pack_key_depth(chunk, &problem->key_rope, keys, lane->key_depth.words + lane->key_depth.rope);
     }
@@ -159,6 +187,7 @@ static void read_statistics(const struct chunk *chunk)
     const struct ag_matrix dy = chunk_rows(chunk, &problem->dy);
     const struct ag_matrix attention_in = chunk_rows(chunk, &problem->attention_in);
     chunk->plan->kernels->attention.row_dots[problem->elem](lane->delta, &dy, &attention_in);
+    fetch_next_query(chunk, &problem->attention_in);
     for (int64_t r = 0; r < chunk->end - chunk->begin; ++r) {
         lane->columns[r] =
             attention_columns_of_row(problem, chunk->item->sequence, chunk->query_head, chunk->begin + r);
@@ -172,7 +201,7 @@ static void read_statistics(const struct chunk *chunk)
     }
 }
 
-/* --- a strip: the rows of a block against ATTENTION_STRIP keys -------------------------------------------
+/* --- a strip: the rows of a block against ATTENTION_STRIP keys, or edge_keys ------------------------------
  */
 
 struct strip {
@@ -188,13 +217,20 @@ static int64_t score_at(const struct chunk *chunk, const struct strip *strip)
     return chunk->plan->panel == AG_PANEL_F32 ? strip->row_at * chunk->lane->score_stride + strip->key_at : 0;
 }
 
+/* Where a packed key's lane begins: keys are panels of `depth` words. */
+static const uint32_t *lane_of_key(const struct chunk *chunk, const uint32_t *panels, int64_t key, int64_t depth)
+{
+    const int64_t lane = key % chunk->panel->lanes;
+    return panels + (key - lane) * depth + lane;
+}
+
 /* Scores of the strip's rows and keys, unscaled, and dP = dy . v. */
 static void multiply_scores(const struct chunk *chunk, const struct strip *strip)
 {
     const struct attention_plan *plan = chunk->plan;
     const struct attention_lane *lane = chunk->lane;
     const int64_t at = score_at(chunk, strip);
-    struct ag_multiply m = {.a = lane->key_lanes + strip->key * plan->query_words,
+    struct ag_multiply m = {.a = lane_of_key(chunk, lane->key_lanes, strip->key, plan->query_words),
                             .a_panel_stride = plan->query_words * chunk->panel->lanes,
                             .b = lane->query_rows + strip->rows.begin * plan->query_stride,
                             .b_row_stride = plan->query_stride,
@@ -205,7 +241,7 @@ static void multiply_scores(const struct chunk *chunk, const struct strip *strip
                             .cols = strip->keys.end - strip->keys.begin,
                             .depth = plan->query_words};
     chunk->panel->multiply(&m);
-    m.a = lane->value_lanes + strip->key * plan->value_words;
+    m.a = lane_of_key(chunk, lane->value_lanes, strip->key, plan->value_words);
     m.a_panel_stride = plan->value_words * chunk->panel->lanes;
     m.b = lane->dy_rows + strip->rows.begin * plan->value_stride;
     m.b_row_stride = plan->value_stride;
@@ -217,7 +253,7 @@ static void multiply_scores(const struct chunk *chunk, const struct strip *strip
 /* Some lane of the strip is not seen by some row: the interval's edge, or the end of the keys. */
 static bool has_edge(const struct chunk *chunk, const struct strip *strip)
 {
-    bool is_inner = strip->keys.end - strip->keys.begin == ATTENTION_STRIP;
+    bool is_inner = (strip->keys.end - strip->keys.begin) % chunk->panel->vector == 0;
     for (int64_t r = strip->rows.begin; r < strip->rows.end && is_inner; ++r) {
         const struct attention_columns columns = chunk->lane->columns[r];
         is_inner = columns.begin <= strip->keys.begin && columns.end >= strip->keys.end;
@@ -335,16 +371,15 @@ static void add_key_gradients(const struct chunk *chunk, const struct strip *str
     panel->multiply(&m);
 }
 
-/* dS of the block's rows that the strip did not compute is zero. */
-static void clear_other_rows(const struct chunk *chunk, const struct strip *strip, int64_t rows)
+/* dS of the block's rows that the strip, `width` keys with those behind the last, did not compute is zero. */
+static void clear_other_rows(const struct chunk *chunk, const struct strip *strip, int64_t rows, int64_t width)
 {
     const bool is_f32 = chunk->plan->panel == AG_PANEL_F32;
     const int64_t computed = strip->rows.end - strip->rows.begin, pair = chunk->panel->pair;
     uint32_t *words = is_f32 ? (uint32_t *)chunk->lane->dprob : chunk->lane->ds_rows;
     for (int64_t r = 0; r < rows; ++r) {
         if (r < strip->row_at || r >= strip->row_at + computed) {
-            memset(words + (r * chunk->plan->block_stride + strip->key_at) / pair, 0,
-                   ATTENTION_STRIP / pair * sizeof *words);
+            memset(words + (r * chunk->plan->block_stride + strip->key_at) / pair, 0, width / pair * sizeof *words);
         }
     }
 }
@@ -402,59 +437,101 @@ static void add_query_gradients(const struct chunk *chunk, struct attention_colu
     panel->multiply(&m);
 }
 
-/* Those of the `used` packed keys that rows see between them, in whole strips. */
-static struct attention_columns keys_seen(const struct chunk *chunk, struct attention_columns rows,
-                                          struct attention_columns used, int64_t tile_begin)
+/* A block: at most block_rows rows (of the chunk) against at most block_keys packed keys of a tile. */
+struct block {
+    struct attention_columns rows, packed_keys;
+    int64_t tile_begin; /* the tile's first key */
+    int64_t edge;       /* rows, or keys, of a step along the mask's edge */
+};
+
+/* Those of the `used` packed keys that rows see between them, in steps along the edge. */
+static struct attention_columns keys_seen(const struct chunk *chunk, const struct block *block,
+                                          struct attention_columns rows, struct attention_columns used)
 {
     const struct attention_columns seen =
         attention_columns_of_rows(chunk->item->sequence, chunk->begin + rows.begin, chunk->begin + rows.end);
     struct attention_columns keys =
-        common((struct attention_columns){seen.begin - tile_begin, seen.end - tile_begin}, used);
-    keys.begin -= (keys.begin - used.begin) % ATTENTION_STRIP;
-    keys.end = ag_smaller(
-        keys.begin + (keys.end - keys.begin + ATTENTION_STRIP - 1) / ATTENTION_STRIP * ATTENTION_STRIP, used.end);
+        common((struct attention_columns){seen.begin - block->tile_begin, seen.end - block->tile_begin}, used);
+    keys.begin -= (keys.begin - used.begin) % block->edge;
+    keys.end = ag_smaller(keys.begin + ag_round_up(keys.end - keys.begin, block->edge), used.end);
     return keys;
 }
 
-/* dQ of a block whose `used` keys have been computed. Rows go together where they see the same strips. */
-static void add_block_to_queries(const struct chunk *chunk, struct attention_columns rows,
-                                 struct attention_columns used, int64_t tile_begin)
+/* dQ of a block whose `used` keys have been computed. Rows go together where they see the same steps of keys. */
+static void add_block_to_queries(const struct chunk *chunk, const struct block *block, struct attention_columns used)
 {
+    const struct attention_columns rows = block->rows;
     struct attention_columns group = {rows.begin, rows.begin}, group_keys = {0, 0};
     for (int64_t row = rows.begin; row < rows.end; row = group.end) {
-        const struct attention_columns strip = {row, ag_smaller(row + ATTENTION_STRIP, rows.end)};
-        const struct attention_columns keys = keys_seen(chunk, strip, used, tile_begin);
+        const struct attention_columns step = {row, ag_smaller(row + block->edge, rows.end)};
+        const struct attention_columns keys = keys_seen(chunk, block, step, used);
         if (keys.begin != group_keys.begin || keys.end != group_keys.end) {
             add_query_gradients(chunk, group, group.begin - rows.begin, group_keys);
             group.begin = row;
             group_keys = keys;
         }
-        group.end = strip.end;
+        group.end = step.end;
     }
     add_query_gradients(chunk, group, group.begin - rows.begin, group_keys);
 }
 
-/* At most block_rows rows (of the chunk) against at most block_keys packed keys [begin, end) of a
- * tile whose first key is `tile_begin`. */
-static void run_block(const struct chunk *chunk, struct attention_columns rows, struct attention_columns packed_keys,
-                      int64_t tile_begin)
+static struct strip strip_at(const struct chunk *chunk, const struct block *block, int64_t key, int64_t width)
 {
-    struct attention_columns used = {packed_keys.end, packed_keys.begin};
-    for (int64_t key = packed_keys.begin; key < packed_keys.end; key += ATTENTION_STRIP) {
-        struct strip strip = {.key = key, .key_at = key - packed_keys.begin};
-        const int64_t end = ag_smaller(key + ATTENTION_STRIP, packed_keys.end);
-        strip.keys = (struct attention_columns){tile_begin + key, tile_begin + end};
-        strip.rows = rows_that_see(chunk, rows, strip.keys);
-        strip.row_at = strip.rows.begin - rows.begin;
-        if (!is_empty(strip.rows)) {
-            run_scores(chunk, &strip);
-            add_key_gradients(chunk, &strip);
-            used.begin = ag_smaller(used.begin, key);
-            used.end = end;
-        }
-        clear_other_rows(chunk, &strip, rows.end - rows.begin);
+    const int64_t end = ag_larger(key, ag_smaller(key + width, block->packed_keys.end));
+    struct strip strip = {.key = key, .key_at = key - block->packed_keys.begin};
+    strip.keys = (struct attention_columns){block->tile_begin + key, block->tile_begin + end};
+    strip.rows = rows_that_see(chunk, block->rows, strip.keys);
+    strip.row_at = strip.rows.begin - block->rows.begin;
+    return strip;
+}
+
+/* The strip's pairs with rows [begin, end): P, dS and what they add to the keys' gradients. */
+static void run_rows(const struct chunk *chunk, const struct block *block, struct strip strip, int64_t begin,
+                     int64_t end)
+{
+    strip.rows = (struct attention_columns){begin, end};
+    strip.row_at = begin - block->rows.begin;
+    if (!is_empty(strip.rows)) {
+        run_scores(chunk, &strip);
+        add_key_gradients(chunk, &strip);
     }
-    add_block_to_queries(chunk, rows, used, tile_begin);
+}
+
+/* Two neighbours: rows that see both take them together, which is faster; before and behind these are rows that see one. */
+static void run_two_strips(const struct chunk *chunk, const struct block *block, const struct strip *first,
+                           const struct strip *second)
+{
+    const struct attention_columns a = first->rows, b = second->rows;
+    const struct attention_columns rows = common(a, b);
+    struct strip both = *first;
+    if (is_empty(rows)) {
+        run_rows(chunk, block, *first, a.begin, a.end);
+        run_rows(chunk, block, *second, b.begin, b.end);
+        return;
+    }
+    const int64_t end = ag_round_up(rows.end, chunk->panel->pair); /* words of two rows do not part */
+    both.keys.end = second->keys.end;
+    run_rows(chunk, block, a.begin < b.begin ? *first : *second, ag_smaller(a.begin, b.begin), rows.begin);
+    run_rows(chunk, block, both, rows.begin, ag_smaller(end, block->rows.end));
+    run_rows(chunk, block, a.end > b.end ? *first : *second, end, ag_larger(a.end, b.end));
+}
+
+static void run_block(const struct chunk *chunk, const struct block *block)
+{
+    const int64_t edge = block->edge, rows = block->rows.end - block->rows.begin;
+    struct attention_columns used = {block->packed_keys.end, block->packed_keys.begin};
+    for (int64_t key = block->packed_keys.begin; key < block->packed_keys.end; key += ATTENTION_STRIP) {
+        const struct strip first = strip_at(chunk, block, key, edge);
+        const struct strip second = strip_at(chunk, block, key + edge, ATTENTION_STRIP - edge);
+        run_two_strips(chunk, block, &first, &second);
+        clear_other_rows(chunk, &first, rows, edge);
+        clear_other_rows(chunk, &second, rows, ATTENTION_STRIP - edge);
+        if (!is_empty(first.rows) || !is_empty(second.rows)) {
+            used.begin = ag_smaller(used.begin, key);
+            used.end = ag_smaller(key + ATTENTION_STRIP, block->packed_keys.end);
+        }
+    }
+    add_block_to_queries(chunk, block, used);
 }
 
 /* A row tile (rows of the chunk) against a packed key tile: its blocks that see something. */
@@ -466,11 +543,13 @@ static void run_tile(const struct chunk *chunk, struct attention_columns rows, s
         const struct attention_columns packed = {key, ag_smaller(key + plan->block_keys, keys.end - keys.begin)};
         const struct attention_columns block_keys = {keys.begin + packed.begin, keys.begin + packed.end};
         for (int64_t row = rows.begin; row < rows.end; row += plan->block_rows) {
-            const struct attention_columns block_rows = {row, ag_smaller(row + plan->block_rows, rows.end)};
+            struct block block = {.packed_keys = packed, .tile_begin = keys.begin};
+            block.edge = attention_edge(plan, packed.end - packed.begin);
+            block.rows = (struct attention_columns){row, ag_smaller(row + plan->block_rows, rows.end)};
             const struct attention_columns seen =
-                attention_columns_of_rows(sequence, chunk->begin + block_rows.begin, chunk->begin + block_rows.end);
+                attention_columns_of_rows(sequence, chunk->begin + block.rows.begin, chunk->begin + block.rows.end);
             if (!is_empty(common(seen, block_keys))) {
-                run_block(chunk, block_rows, packed, keys.begin);
+                run_block(chunk, &block);
             }
         }
     }
