@@ -5,6 +5,7 @@ BENCH ?= smoke models edge
 TORCH_PYTHON ?= /usr/bin/python3
 MINUTES ?= 1
 SECONDS ?= 60
+ROUNDS ?= 5
 QEMU_PACKAGES := $(if $(filter x86_64,$(shell uname -m)),test-qemu)
 
 .PHONY: all demo demo-operators test test-long fuzz coverage lint goldens format install clean help
@@ -58,7 +59,7 @@ bench-peers:    ## builds bench/peers: the same work through oneDNN and OpenBLAS
 	@cmake --build build-peers
 
 bench-compare: bench-peers ## the product and its peers in turns, as ratios: bench/results/compare.csv
-	@bench/compare.py --rounds 5 --csv bench/results/compare.csv build-peers/bin/aclgrad \
+	@bench/compare.py --rounds $(ROUNDS) --csv bench/results/compare.csv build-peers/bin/aclgrad \
 	    'build-peers/bin/aclgrad_peers --peer onednn' --also 'build-peers/bin/aclgrad_peers --peer openblas' \
 	    --also 'build-peers/bin/aclgrad_peers --peer loop' --also '$(TORCH_PYTHON) bench/peers/torch_peers.py' $(BENCH:%=@bench/%.txt)
 

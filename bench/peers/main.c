@@ -11,8 +11,9 @@
 #include "peer.h"
 #include "problem_source.h"
 #include "table.h"
+#include "timing.h"
 
-enum { KEY_PEER = 1000, KEY_SECONDS, MOST_RUNS = 100000, LEAST_RUNS = 5 };
+enum { KEY_PEER = 1000, KEY_SECONDS };
 
 static struct {
     const char *peer;
@@ -93,30 +94,28 @@ static bool is_same(const struct tensor_set *peer, const struct tensor_set *prod
 
 /* --- fast ------------------------------------------------------------------------------------------------ */
 
-static int compare_doubles(const void *a, const void *b)
+static bool time_work(struct peer_work *work, struct table *table, const struct problem *problem)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static void time_work(struct peer_work *work, struct table *table, const struct problem *problem)
-{
-    static double ms[MOST_RUNS];
-    int count = 0;
-    const int64_t begin = ag_clock_ns();
-    while (count < MOST_RUNS && (count < LEAST_RUNS || (double)(ag_clock_ns() - begin) * 1e-9 < given.seconds)) {
+    struct timing times;
+    const bool is_good = timing_begin(&times, given.seconds) || cli_fail(CLI_USAGE, "out of memory");
+    while (is_good && !timing_is_enough(&times)) {
         const int64_t start = ag_clock_ns();
         work->run(work->state);
-        ms[count++] = (double)(ag_clock_ns() - start) * 1e-6;
+        timing_add(&times, start);
     }
-    qsort(ms, (size_t)count, sizeof *ms, compare_doubles);
-    char *text = problem_print(problem);
-    table_row(table, "ggdss", ms[0], ms[count / 2], (int64_t)count, given.peer, text);
-    free(text);
+    if (is_good) {
+        char *text = problem_print(problem);
+        timing_sort(&times);
+        table_row(table, "ggdss", times.ms[0], times.ms[times.count / 2], (int64_t)times.count, given.peer, text);
+        free(text);
+    }
+    timing_release(&times);
+    return is_good;
 }
 
 static bool measure(const struct call *call, struct tensor_set *product, struct tensor_set *peer, struct table *table)
 {
+    /* An operator without one no peer can do: no row. */
     static bool (*const open[PROBLEM_OPERATORS])(struct peer_work *, const struct call *, struct tensor_set *,
                                                  const struct backend *) = {open_attention, open_indexer, open_moe};
     const struct backend *backend = strcmp(given.peer, "onednn") == 0     ? &onednn_backend
@@ -124,12 +123,9 @@ static bool measure(const struct call *call, struct tensor_set *product, struct 
                                                                           : NULL;
     struct peer_work work;
     bool is_good = operation_of(call)->make_outputs(call, peer);
-    if (is_good && open[call->problem.op](&work, call, peer, backend)) {
+    if (is_good && open[call->problem.op] && open[call->problem.op](&work, call, peer, backend)) {
         work.run(work.state); /* also the warm-up */
-        is_good = call_run(call, product) && is_same(peer, product);
-        if (is_good) {
-            time_work(&work, table, &call->problem);
-        }
+        is_good = call_run(call, product) && is_same(peer, product) && time_work(&work, table, &call->problem);
         work.close(work.state);
     }
     return is_good;

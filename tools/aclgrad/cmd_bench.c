@@ -11,8 +11,9 @@
 #include "peaks.h"
 #include "problem_source.h"
 #include "table.h"
+#include "timing.h"
 
-enum { KEY_SECONDS = 1000, KEY_NO_PEAK, KEY_ONLY, MOST_RUNS = 100000, LEAST_RUNS = 5 };
+enum { KEY_SECONDS = 1000, KEY_NO_PEAK, KEY_ONLY };
 
 /* Runs take turns with bursts of the peak: so long at least, then a burst. */
 static const int64_t turn_ns = 4000000;
@@ -73,58 +74,35 @@ static const struct argp bench_argp = {
 
 /* --- one problem ----------------------------------------------------------------------------------------- */
 
-struct times {
-    double *ms;
-    int count;
-    double peak; /* the fastest burst's rate */
-};
-
-static int compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Runs until a turn is over. */
-static bool take_turn(struct ready_call *ready, struct times *times)
+static bool take_turn(struct ready_call *ready, struct timing *times)
 {
     const int64_t begin = ag_clock_ns();
     int64_t start = begin;
-    while (times->count < MOST_RUNS && (start == begin || start - begin < turn_ns)) {
+    do {
         if (!ready_call_run(ready)) {
             return false;
         }
-        const int64_t end = ag_clock_ns();
-        times->ms[times->count++] = (double)(end - start) * 1e-6;
-        start = end;
-    }
+        start = timing_add(times, start);
+    } while (start - begin < turn_ns);
     return true;
 }
 
-/* A burst as long as the turn's last run: the best of short ones would show what the machine can do for milliseconds, and
- * no run that takes longer could reach it. */
-static void measure_peak(struct peak_meter *meter, struct times *times)
+/* `peak` becomes the fastest burst's rate. The bursts last as long as the runs: the best of short ones would show what the
+ * machine can do for milliseconds, and no run that takes longer could reach it. */
+static bool measure(struct ready_call *ready, struct peak_meter *meter, struct timing *times, double *peak)
 {
-    const double rate = peak_meter_burst(meter, (int64_t)(times->ms[times->count - 1] * 1e6));
-    times->peak = rate > times->peak ? rate : times->peak;
-}
-
-static bool measure(struct ready_call *ready, struct peak_meter *meter, struct times *times)
-{
-    if (!ready_call_run(ready)) { /* warm-up: pages, caches, threads */
-        return false;
-    }
-    const int64_t begin = ag_clock_ns();
+    *peak = 0;
     do {
         if (!take_turn(ready, times)) {
             return false;
         }
         if (meter) {
-            measure_peak(meter, times);
+            const double rate = peak_meter_burst(meter, (int64_t)(times->ms[times->count - 1] * 1e6));
+            *peak = rate > *peak ? rate : *peak;
         }
-    } while (times->count < MOST_RUNS &&
-             (times->count < LEAST_RUNS || (double)(ag_clock_ns() - begin) * 1e-9 < given.seconds));
-    qsort(times->ms, (size_t)times->count, sizeof *times->ms, compare_doubles);
+    } while (!timing_is_enough(times));
+    timing_sort(times);
     return true;
 }
 
@@ -141,14 +119,15 @@ static enum peak_kind peak_kind_of(const struct call *call, double work, double 
 
 static bool moves_only; /* a problem multiplied and added nothing */
 
-static void add_row(struct table *table, const struct call *call, const struct times *t, double work, double bytes)
+static void add_row(struct table *table, const struct call *call, const struct timing *t, double peak, double work,
+                    double bytes)
 {
     char *text = problem_print(&call->problem);
     const bool is_copy = is_bound_by_bytes(work, bytes);
     const double best = t->ms[0], gflops = work / best * 1e-6, gbytes = bytes / best * 1e-6;
     moves_only = moves_only || (work == 0 && bytes > 0);
     table_row(table, "ggggggdss", best, t->ms[t->count / 2], t->ms[t->count * 9 / 10], gflops, gbytes,
-              t->peak > 0 ? 100 * (is_copy ? gbytes : gflops) / t->peak : 0.0, (int64_t)t->count,
+              peak > 0 ? 100 * (is_copy ? gbytes : gflops) / peak : 0.0, (int64_t)t->count,
               is_copy ? "copy" : "products", text);
     free(text);
 }
@@ -156,25 +135,27 @@ static void add_row(struct table *table, const struct call *call, const struct t
 /* Times a call that has been prepared. */
 static bool bench_ready(const struct call *call, struct ready_call *ready, struct table *table)
 {
-    struct times times = {malloc(MOST_RUNS * sizeof(double)), 0, 0};
+    struct timing times = {0};
     struct peak_meter *meter = NULL;
-    double work, bytes;
+    double work, bytes, peak;
     operation_of(call)->cost(call, &work, &bytes);
-    bool is_good = times.ms || cli_fail(CLI_USAGE, "out of memory");
-    if (is_good && !given.has_no_peak) {
+    bool is_good = true;
+    if (!given.has_no_peak) {
         meter = peak_meter_create(peak_kind_of(call, work, bytes), ag_config_get().threads, bytes);
         is_good = meter != NULL;
     }
+    is_good = is_good && ready_call_run(ready) && /* warm-up: pages, caches, threads */
+              (timing_begin(&times, given.seconds) || cli_fail(CLI_USAGE, "out of memory"));
     if (is_good) {
         progress_begin("bench", 0);
-        is_good = measure(ready, meter, &times);
+        is_good = measure(ready, meter, &times, &peak);
         progress_end();
     }
     if (is_good) {
-        add_row(table, call, &times, work, bytes);
+        add_row(table, call, &times, peak, work, bytes);
     }
     peak_meter_destroy(meter);
-    free(times.ms);
+    timing_release(&times);
     return is_good;
 }
 
