@@ -332,6 +332,28 @@ static void products_of_every_size_and_order(void **state)
     }
 }
 
+/* Columns of one vector take rows by other numbers than wider ones: alone, behind half a panel, behind a panel and a half. */
+static void products_of_one_vector_and_any_rows(void **state)
+{
+    (void)state;
+    enum { COLS = 3, DEPTH = 5, MOST_ROWS = 30 };
+    struct test_random random = test_random_seed(6);
+    TEST_EACH_ISA (isa) {
+        for (int i = 0; i < AG_PANEL_COUNT * COLS * MOST_ROWS; ++i) {
+            const struct subject s = subject_of(isa, i % AG_PANEL_COUNT);
+            const int64_t vector = s.kernels->vector, half = s.kernels->lanes / 2;
+            const int64_t cols[COLS] = {vector, half + vector, s.kernels->lanes + half + vector};
+            const int64_t rows = 1 + i / AG_PANEL_COUNT / COLS;
+            for (int order = 0; order < B_ORDERS; ++order) {
+                struct product p = product_create(&s, &random, rows, cols[i / AG_PANEL_COUNT % COLS], DEPTH,
+                                                  (enum b_order)order, (rows + order) % 2);
+                check_product(&s, &p);
+                product_destroy(&p);
+            }
+        }
+    }
+}
+
 /* --- bits ------------------------------------------------------------------------------------------------ */
 
 /* How a product is cut into calls changes no bit: by rows, by columns, along the contraction. */
@@ -369,6 +391,7 @@ static void cutting_a_product_changes_no_bit(void **state)
             const struct subject s = subject_of(isa, panel);
             for (int64_t rows = 1; rows <= 14; ++rows) {
                 check_cuts(&s, rows, s.kernels->lanes + s.kernels->vector + 1, 17);
+                check_cuts(&s, rows, s.kernels->vector, 17);
             }
         }
     }
@@ -460,6 +483,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packing_of_every_size_type_and_layout),
         cmocka_unit_test(products_of_every_size_and_order),
+        cmocka_unit_test(products_of_one_vector_and_any_rows),
         cmocka_unit_test(cutting_a_product_changes_no_bit),
         cmocka_unit_test(row_major_panels_give_the_same_bits),
         cmocka_unit_test(special_values_stay_in_their_row_and_column),
