@@ -7,10 +7,10 @@ their times do not overlap.
 A and B are commands: "old/bin/aclgrad", "build/bin/aclgrad --isa avx2", or anything else that takes --csv, --seconds N and a
 problem and prints columns min_ms and problem, as bench/peers do. One that prints no row cannot do the problem.
 
-Per problem each command gives a time per round, the fastest run of that round; one that takes twice as long as A has one
-round. Its interval reaches from the fastest round to the upper quartile: noise only ever adds time, so the slowest rounds say
-nothing. Printed is B's best time as a multiple of A's, and the interval that follows: [B's fastest / A's quartile, B's
-quartile / A's fastest]. With 8 rounds two equal commands part by chance in 1 of 140 problems, with 12 in 1 of 3,000. A
+Per problem each command gives a time per round, the fastest run of that round; one that takes three times as long as A
+has one round. Its interval reaches from the fastest round to the upper quartile: noise only ever adds time, so the slowest
+rounds say nothing. Printed is B's best time as a multiple of A's, and the interval that follows: [B's fastest / A's quartile,
+B's quartile / A's fastest]. With 8 rounds two equal commands part by chance in 1 of 140 problems, with 12 in 1 of 3,000. A
 difference below --least percent is called none."""
 import argparse
 import csv
@@ -76,7 +76,7 @@ def judge(ratio, low, high, least):
 
 
 def measure(commands, problem, rounds):
-    """A list of times for each command; one that takes twice as long as A is not asked again."""
+    """A list of times for each command; one that takes three times as long as A is not asked again."""
     times = [[] for _ in commands]
     able = list(range(len(commands)))
     for _ in range(rounds):
@@ -84,7 +84,7 @@ def measure(commands, problem, rounds):
             ms = fastest_ms(commands[i], problem)
             if ms is not None:
                 times[i].append(ms)
-            if ms is None or (times[0] and ms > 2 * times[0][0]):
+            if ms is None or (times[0] and ms > 3 * times[0][0]):
                 able.remove(i)
     return times
 
