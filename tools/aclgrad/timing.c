@@ -33,7 +33,8 @@ bool timing_is_enough(const struct timing *timing)
     if (timing->count == 0 || timing->count == MOST_RUNS) {
         return timing->count > 0;
     }
-    const int least = timing->ms[timing->count - 1] * 1e-3 > timing->seconds ? LEAST_LONG_RUNS : LEAST_RUNS;
+    const bool is_long = timing->seconds > 0 && timing->ms[timing->count - 1] * 1e-3 > timing->seconds;
+    const int least = is_long ? LEAST_LONG_RUNS : LEAST_RUNS;
     return timing->count >= least && (double)(ag_clock_ns() - timing->begin_ns) * 1e-9 >= timing->seconds;
 }
 

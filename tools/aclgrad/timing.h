@@ -19,7 +19,7 @@ void timing_release(struct timing *timing);
 /* A run from start_ns until now; returns now. */
 int64_t timing_add(struct timing *timing, int64_t start_ns);
 
-/* The seconds are over, and there were 5 runs, or 2 that take longer than all the seconds. */
+/* The seconds are over, and there were 5 runs, or 2 where one takes longer than the seconds and these are not 0. */
 bool timing_is_enough(const struct timing *timing);
 
 void timing_sort(struct timing *timing);
