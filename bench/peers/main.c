@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/config.h"
 #include "cli.h"
 #include "options.h"
 #include "peer.h"
@@ -50,12 +51,15 @@ static const struct argp peers_argp = {options,
                                        NULL,
                                        NULL};
 
-/* One thread in each library: the peers run heads, rows and tokens in parallel themselves, which is faster. And a core type for
- * OpenBLAS, which takes a CPU that it does not know for one without AVX-512; on one that has none it may choose itself. Both
+/* One thread in each library: the peers run heads, rows and tokens in parallel themselves, which is faster, with as many
+ * threads as the product would have had. And a core type for OpenBLAS, which takes a CPU that it does not know for one without AVX-512; on one that has none it may choose itself. Both
  * are read when the libraries start. */
 static void restart_with_environment(char **argv)
 {
-    if (!getenv("OMP_NUM_THREADS")) {
+    if (!getenv("OPENBLAS_NUM_THREADS")) {
+        char threads[16];
+        snprintf(threads, sizeof threads, "%d", ag_config_get().threads);
+        setenv("ACLGRAD_THREADS", threads, 1);
         setenv("OMP_NUM_THREADS", "1", 1);
         setenv("OPENBLAS_NUM_THREADS", "1", 1);
         if (__builtin_cpu_supports("avx512bw")) {
