@@ -60,15 +60,18 @@ def main():
     rows = read(sys.argv[2:])
     if not rows:
         sys.exit("no row with a peak")
-    points = [(float(row["gflops"]) / float(row["gbytes"]), float(row["gflops"]), row) for row in rows]
+    points = [(float(row["gflops"]) / float(row["gbytes"]), float(row["gflops"]), row) for row in rows
+              if float(row["gflops"]) > 0] # what only moves bytes has no place on it
     low, high = min(x for x, _, _ in points) / 2, max(x for x, _, _ in points) * 2
     figure, axes = plot.subplots(figsize=(8, 5))
     draw_ceilings(axes, ceilings(rows), low, high)
     labels = set()
     for x, y, row in points:
         operator, dtype = row["problem"].split(":")[0], dtype_of(row)
-        label = f"{operator} {dtype}"
-        axes.plot(x, y, MARKERS[dtype], color=COLORS[operator], ms=5, alpha=0.8, label=None if label in labels else label)
+        label, family = f"{operator} {dtype}", operator.split("_")[0]
+        fill = COLORS[family] if operator == family else "none" # forwards and companions are hollow
+        axes.plot(x, y, MARKERS[dtype], color=COLORS[family], markerfacecolor=fill, ms=5, alpha=0.8,
+                  label=None if label in labels else label)
         labels.add(label)
     axes.set(xscale="log", yscale="log", xlabel="operations per byte", ylabel="GFLOP/s", xlim=(low, high))
     axes.grid(True, which="major", lw=0.3)
