@@ -86,7 +86,7 @@ def measure(commands, problem, rounds):
             ms = fastest_ms(commands[i], problem)
             if ms is not None:
                 times[i].append(ms)
-            if ms is None or (times[0] and ms > 3 * times[0][0]):
+            if ms is None or (i > 0 and len(times[i]) == 1 and times[0] and ms > 3 * times[0][0]):
                 able.remove(i)
     return times
 

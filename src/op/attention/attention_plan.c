@@ -56,9 +56,9 @@ struct attention_columns attention_key_tile(const struct attention_sequence *seq
 int64_t attention_edge(const struct attention_plan *plan, int64_t keys)
 {
     const struct ag_panel_kernels *panel = &plan->kernels->panel[plan->panel];
-    const int64_t half = divide_up(ag_smaller(keys, ATTENTION_STRIP), 2);
+    const int64_t most = ag_smaller(keys, ATTENTION_STRIP), half = divide_up(most, 2);
     return plan->kernels->isa == AG_ISA_AMX ? ATTENTION_STRIP
-                                            : ag_round_up(half, keys > panel->lanes ? panel->lanes : panel->vector);
+                                            : ag_round_up(half, most > panel->lanes ? panel->lanes : panel->vector);
 }
 
 int64_t attention_row_tile_count(const struct attention_sequence *sequence, int64_t row_tile)

@@ -201,7 +201,7 @@ static void read_statistics(const struct chunk *chunk)
     }
 }
 
-/* --- a strip: the rows of a block against ATTENTION_STRIP keys, or edge_keys ------------------------------
+/* --- a strip: the rows of a block against ATTENTION_STRIP keys, or a part of them ------------------------
  */
 
 struct strip {
