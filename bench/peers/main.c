@@ -52,8 +52,8 @@ static const struct argp peers_argp = {options,
                                        NULL};
 
 /* One thread in each library: the peers run heads, rows and tokens in parallel themselves, which is faster, with as many
- * threads as the product would have had. And a core type for OpenBLAS, which takes a CPU that it does not know for one without AVX-512; on one that has none it may choose itself. Both
- * are read when the libraries start. */
+ * threads as the product would have had. And a core type for OpenBLAS, which takes a CPU that it does not know for one
+ * without AVX-512; on one that has none it may choose itself. All are read when the libraries start. */
 static void restart_with_environment(char **argv)
 {
     if (!getenv("OPENBLAS_NUM_THREADS")) {

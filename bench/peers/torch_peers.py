@@ -269,6 +269,7 @@ def check(work, aclgrad):
 
 
 def measure(run, seconds):
+    """Three runs at least; one where it takes more than five times the seconds."""
     times = []
     run()
     begin = time.perf_counter()

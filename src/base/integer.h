@@ -14,10 +14,16 @@ static inline int64_t ag_larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* a / b, rounded up; a >= 0. */
+static inline int64_t ag_divide_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
 /* The least multiple of step that is not below value >= 0. */
 static inline int64_t ag_round_up(int64_t value, int64_t step)
 {
-    return (value + step - 1) / step * step;
+    return ag_divide_up(value, step) * step;
 }
 
 #endif

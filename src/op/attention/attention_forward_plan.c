@@ -8,11 +8,6 @@
 #include "base/check.h"
 #include "base/integer.h"
 
-static int64_t divide_up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* --- works ----------------------------------------------------------------------------------------------- */
 
 static struct attention_forward_work make_work(const struct attention_problem *problem, int64_t index)
@@ -20,8 +15,8 @@ static struct attention_forward_work make_work(const struct attention_problem *p
     const int64_t query_len = problem->sequences[index].query_len;
     struct attention_forward_work work = {.sequence = index, .rows = ag_smaller(query_len, ATTENTION_FORWARD_ROWS)};
     work.heads = ag_smaller(problem->group, ATTENTION_FORWARD_ROWS / work.rows);
-    work.stretches = divide_up(query_len, work.rows);
-    work.parts = divide_up(problem->group, work.heads);
+    work.stretches = ag_divide_up(query_len, work.rows);
+    work.parts = ag_divide_up(problem->group, work.heads);
     return work;
 }
 

@@ -25,11 +25,6 @@ enum {
  * sums go on where the block before left them. */
 enum { NARROW_VECTOR = 8, NARROW_BLOCK = 64, WIDE_BLOCK_ROWS = 256, WIDE_BLOCK_KEYS = 128 };
 
-static int64_t divide_up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* --- tiles ---------------------------------------------------------------------------------------------- */
 
 struct attention_columns attention_columns_of_rows(const struct attention_sequence *sequence, int64_t begin,
@@ -56,7 +51,7 @@ struct attention_columns attention_key_tile(const struct attention_sequence *seq
 int64_t attention_edge(const struct attention_plan *plan, int64_t keys)
 {
     const struct ag_panel_kernels *panel = &plan->kernels->panel[plan->panel];
-    const int64_t most = ag_smaller(keys, ATTENTION_STRIP), half = divide_up(most, 2);
+    const int64_t most = ag_smaller(keys, ATTENTION_STRIP), half = ag_divide_up(most, 2);
     return plan->kernels->isa == AG_ISA_AMX ? ATTENTION_STRIP
                                             : ag_round_up(half, most > panel->lanes ? panel->lanes : panel->vector);
 }
@@ -117,7 +112,7 @@ static int64_t choose_splits(const struct attention_plan *plan, const struct att
                              int64_t tiles)
 {
     const double fitting = SPLIT_BYTES / (sizeof(float) * partial_floats(plan, sequence));
-    int64_t splits = divide_up(SPLIT_PAIRS, plan->problem.key_heads);
+    int64_t splits = ag_divide_up(SPLIT_PAIRS, plan->problem.key_heads);
     splits = ag_smaller(splits, tiles * plan->problem.group / SPLIT_TILES);
     return fitting < 2.0 ? 1 : ag_larger(1, ag_smaller(splits, (int64_t)fitting));
 }
@@ -214,7 +209,7 @@ static void number_items(struct attention_plan *plan)
         wave->items += heads * work->splits;
         if (work->splits > 1) {
             const struct attention_sequence *sequence = &plan->problem.sequences[work->sequence];
-            wave->blocks += heads * divide_up(sequence->key_len, ATTENTION_STRIP);
+            wave->blocks += heads * ag_divide_up(sequence->key_len, ATTENTION_STRIP);
         }
         wave->work_end = w + 1;
     }
@@ -260,7 +255,7 @@ int64_t attention_find_gaps(const struct attention_plan *plan, bool is_key, stru
             if (gaps) {
                 gaps[count] = (struct attention_gap){covered, begin - covered, blocks};
             }
-            blocks += divide_up(begin - covered, ATTENTION_STRIP);
+            blocks += ag_divide_up(begin - covered, ATTENTION_STRIP);
             ++count;
         }
         covered = is_end ? total : begin + (is_key ? sequence->key_len : sequence->query_len);
@@ -275,17 +270,17 @@ int64_t attention_find_gaps(const struct attention_plan *plan, bool is_key, stru
 static int64_t row_stride(int64_t words, int64_t vector)
 {
     enum { LINE_WORDS = 16 };
-    return (divide_up(words + vector, LINE_WORDS) | 1) * LINE_WORDS;
+    return (ag_divide_up(words + vector, LINE_WORDS) | 1) * LINE_WORDS;
 }
 
 void attention_set_sizes(struct attention_plan *plan)
 {
     const struct attention_problem *problem = &plan->problem;
     const struct ag_panel_kernels *panel = &plan->kernels->panel[plan->panel];
-    plan->dim_words = divide_up(problem->dim, panel->pair);
-    plan->rope_words = divide_up(problem->rope_dim, panel->pair);
+    plan->dim_words = ag_divide_up(problem->dim, panel->pair);
+    plan->rope_words = ag_divide_up(problem->rope_dim, panel->pair);
     plan->query_words = plan->dim_words + plan->rope_words;
-    plan->value_words = divide_up(problem->value_dim, panel->pair);
+    plan->value_words = ag_divide_up(problem->value_dim, panel->pair);
     plan->query_stride = row_stride(plan->query_words, panel->vector);
     plan->value_stride = row_stride(plan->value_words, panel->vector);
     plan->has_depth = panel->pair > 1;
@@ -295,9 +290,9 @@ void attention_set_sizes(struct attention_plan *plan)
     plan->value_cols = ag_round_up(problem->value_dim, panel->vector);
     plan->has_padding = !plan->has_depth && (plan->key_cols != problem->dim + problem->rope_dim ||
                                              plan->value_cols != problem->value_dim);
-    plan->dim_panels = divide_up(problem->dim, panel->lanes);
-    plan->rope_panels = divide_up(problem->rope_dim, panel->lanes);
-    plan->value_panels = divide_up(problem->value_dim, panel->lanes);
+    plan->dim_panels = ag_divide_up(problem->dim, panel->lanes);
+    plan->rope_panels = ag_divide_up(problem->rope_dim, panel->lanes);
+    plan->value_panels = ag_divide_up(problem->value_dim, panel->lanes);
     const bool is_narrow = panel->vector <= NARROW_VECTOR;
     plan->block_rows = is_narrow ? NARROW_BLOCK : WIDE_BLOCK_ROWS;
     plan->block_keys = is_narrow ? NARROW_BLOCK : WIDE_BLOCK_KEYS;

@@ -5,7 +5,7 @@
 
 #include "base/integer.h"
 
-enum { SHORT_ROWS = 32 }; /* whose next head is fetched while this one is computed; with 64 that costs 2 % */
+enum { FEW_ROWS = 32 }; /* of the next head are fetched while these are computed; with 64 that costs 2 % */
 
 struct chunk {
     const struct attention_item *item;
@@ -41,12 +41,12 @@ static struct ag_matrix chunk_rows(const struct chunk *chunk, const struct ag_vi
                                chunk->query_head);
 }
 
-/* The rows of the next head, of a short sequence: no CPU foresees them, and a few rows are over before those ahead of them
- * could be fetched. Meanwhile this head's products are made. */
+/* The same rows of the next head: no CPU foresees them, and few rows are over before those ahead of them could be fetched.
+ * Meanwhile this head's products are made. */
 static void fetch_next_query(const struct chunk *chunk, const struct ag_view *view)
 {
     struct chunk next = *chunk;
-    if (chunk->end - chunk->begin <= SHORT_ROWS && ++next.query_head < chunk->item->job->problem->query_heads) {
+    if (chunk->end - chunk->begin <= FEW_ROWS && ++next.query_head < chunk->item->job->problem->query_heads) {
         const struct ag_matrix rows = chunk_rows(&next, view);
         chunk->item->job->rows->fetch(&rows);
     }
@@ -56,7 +56,7 @@ static void fetch_next_keys(const struct chunk *chunk, const struct ag_view *vie
 {
     const struct attention_problem *problem = chunk->item->job->problem;
     const int64_t head = (chunk->query_head + 1) / problem->group, count = keys.end - keys.begin;
-    if (count <= SHORT_ROWS && head < problem->key_heads && head != chunk->item->key_head) {
+    if (count <= FEW_ROWS && head < problem->key_heads && head != chunk->item->key_head) {
         const struct ag_matrix rows =
             attention_head_rows(view, chunk->item->sequence->key_begin + keys.begin, count, head);
         chunk->item->job->rows->fetch(&rows);
