@@ -59,7 +59,8 @@ static const struct argp bench_argp = {
     "PROBLEM...",
     "Times phase 2 of each problem (a string, @FILE, or the name of a layer): after a warm-up, run after run until a "
     "second has passed. Between the runs, the machine's peak is measured in bursts that last as long as a run, with "
-    "as many threads: products of the problem's type in the nearest cache, or copies of as many bytes past all caches.\v"
+    "as many threads: products of the problem's type in the nearest cache, or copies of as many bytes past all "
+    "caches.\v"
     "min_ms, median_ms, p90_ms  of the runs\n"
     "gflops, gbytes             1e9 operations, bytes a second: the fastest run; an operator that only moves bytes\n"
     "                           has 0 gflops\n"
